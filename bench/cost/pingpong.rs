@@ -55,7 +55,9 @@ fn ask(address: &str, connections: usize, seconds: Duration) -> Result<()> {
 }
 
 fn exchanges(mut connection: TcpStream, seconds: Duration) -> Result<Vec<Duration>> {
-    let (mut message, mut times, begun) = ([7; BYTES], Vec::new(), Instant::now());
+    let mut message = [7; BYTES];
+    let mut times = Vec::new();
+    let begun = Instant::now();
     while begun.elapsed() < seconds || times.len() <= WARM {
         let sent = Instant::now();
         connection.write_all(&message)?;

@@ -59,7 +59,8 @@ fn number(word: &str) -> u64 {
 }
 
 fn serve(at: &str, response: usize) -> io::Result<()> {
-    let (listener, datagrams) = (TcpListener::bind(at)?, UdpSocket::bind(at)?);
+    let listener = TcpListener::bind(at)?;
+    let datagrams = UdpSocket::bind(at)?;
     thread::spawn(move || {
         let mut buffer = [0; 2048];
         while datagrams.recv(&mut buffer).is_ok() {
@@ -81,7 +82,8 @@ fn answer(mut connection: TcpStream, size: usize) -> io::Result<()> {
         while connection.read(&mut buffer)? > 0 {}
         return Ok(());
     }
-    let (mut request, response) = ([0; REQUEST], response(size));
+    let mut request = [0; REQUEST];
+    let response = response(size);
     loop {
         connection.read_exact(&mut request)?;
         connection.write_all(&response)?;
@@ -240,7 +242,8 @@ fn ipfix(bytes: &[u8], templates: &mut HashMap<u16, Vec<u16>>) -> Option<(u64, u
     let mut records = 0;
     let mut at = 16;
     while at + 4 <= bytes.len() {
-        let (id, length) = (u16_at(bytes, at)?, u16_at(bytes, at + 2)? as usize);
+        let id = u16_at(bytes, at)?;
+        let length = u16_at(bytes, at + 2)? as usize;
         let set = bytes.get(at + 4..at + length)?;
         match id {
             2 => learn(set, templates)?,
@@ -256,7 +259,8 @@ fn ipfix(bytes: &[u8], templates: &mut HashMap<u16, Vec<u16>>) -> Option<(u64, u
 fn learn(set: &[u8], templates: &mut HashMap<u16, Vec<u16>>) -> Option<()> {
     let mut at = 0;
     while at + 4 <= set.len() {
-        let (id, fields) = (u16_at(set, at)?, u16_at(set, at + 2)?);
+        let id = u16_at(set, at)?;
+        let fields = u16_at(set, at + 2)?;
         at += 4;
         let mut lengths = Vec::new();
         for _ in 0..fields {
@@ -270,7 +274,8 @@ fn learn(set: &[u8], templates: &mut HashMap<u16, Vec<u16>>) -> Option<()> {
 
 /// Number of records in a data set; without a template, none.
 fn data(set: &[u8], lengths: Option<&Vec<u16>>) -> u64 {
-    let (mut records, mut at) = (0, 0);
+    let mut records = 0;
+    let mut at = 0;
     let Some(lengths) = lengths.filter(|lengths| !lengths.is_empty()) else { return 0 };
     loop {
         for length in lengths {

@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: Vec<u8>| {
     let len = input.len();
     let mut source = capture::from_reader(Path::new("fuzz"), std::io::Cursor::new(input));
-    let (mut packets, mut blocks) = (0, 0u32);
+    let mut packets = 0;
+    let mut blocks = 0u32;
     let mut block = capture::PacketBlock::default();
     while source.next_block(&mut block) {
         packets += block.packets().len() as u64;

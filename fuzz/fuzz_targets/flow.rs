@@ -24,7 +24,8 @@ fuzz_target!(|input: &[u8]| {
     let mut table = FlowTable::<()>::new(config);
     let mut events = FlowEvents::default();
     let mut open = HashMap::<u32, Open>::new();
-    let (mut now, bytes) = (0i64, [0u8; 256]);
+    let mut now = 0i64;
+    let bytes = [0u8; 256];
     for step in input.chunks_exact(8) {
         let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] =
             step.try_into().expect("8 bytes");

@@ -12,7 +12,8 @@ type Part = (u8, u8, bool, bool, bool, u8, u8);
 
 fuzz_target!(|parts: Vec<Part>| {
     let mut table = FragmentReassembler::new(HELD_MAX);
-    let (mut came, mut went) = (0, 0);
+    let mut came = 0;
+    let mut went = 0;
     for (n, part) in parts.into_iter().enumerate() {
         let (bytes, original_len) = packet(part);
         let ts = Timestamp(n as i64 * 1_000_000_000);

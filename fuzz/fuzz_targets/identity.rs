@@ -73,7 +73,9 @@ fn der(pem: &str) -> Vec<u8> {
         .lines()
         .filter(|line| !line.starts_with('-'))
         .flat_map(str::bytes);
-    let (mut bits, mut held, mut bytes) = (0u32, 0, Vec::new());
+    let mut bits = 0u32;
+    let mut held = 0;
+    let mut bytes = Vec::new();
     for value in letters.filter_map(|letter| LETTERS.iter().position(|known| *known == letter)) {
         bits = bits << 6 | value as u32;
         held += 6;

@@ -50,7 +50,8 @@ fn pipe(mut bytes: &[u8]) {
 
 /// Every frame in the input, split at arbitrary positions.
 fn frames(bytes: &[u8], piece: usize) -> Vec<Frame> {
-    let (mut decoder, mut frames) = (FrameDecoder::default(), Vec::new());
+    let mut decoder = FrameDecoder::default();
+    let mut frames = Vec::new();
     for piece in bytes.chunks(piece) {
         decoder.push(piece);
         loop {

@@ -65,7 +65,8 @@ impl Ends {
             tells,
         } = message;
         let at = direction as usize;
-        let (begin, heard) = (self.next[at], self.heard[at]);
+        let begin = self.next[at];
+        let heard = self.heard[at];
         let place = StreamPlace {
             seq: TcpSeq(begin),
             ack: Some(TcpSeq(heard)),
@@ -123,9 +124,11 @@ impl Ends {
     }
 
     fn hand_out(&mut self) {
-        let (open, false_pairs) = (&mut self.open, &mut self.false_pairs);
+        let open = &mut self.open;
+        let false_pairs = &mut self.false_pairs;
         self.transactions.hand_out(|t| {
-            let (request, response) = (t.request(), t.response());
+            let request = t.request();
+            let response = t.response();
             for (open, name) in open.iter_mut().zip([request, response]) {
                 assert!(
                     name.is_none_or(|name| open.remove(name)),
@@ -202,7 +205,9 @@ fuzz_target!(|input: &[u8]| {
     if circumstances & 4 != 0 {
         ends.transactions.join_midway();
     }
-    let (mut obeys, mut rounds, mut name) = (true, 0, 0);
+    let mut obeys = true;
+    let mut rounds = 0;
+    let mut name = 0;
     let mut bits = rest.iter().copied();
     while let Some(round) = bits.next() {
         let losses = rounds >= *whole % 8;
@@ -221,7 +226,8 @@ fuzz_target!(|input: &[u8]| {
         // The server responds while the client sends requests, or after all of them.
         let at_once = round & 64 != 0;
         ends.hear(C);
-        let (mut answered, mut waiting) = (0, VecDeque::new());
+        let mut answered = 0;
+        let mut waiting = VecDeque::new();
         for asked in 1..=requests {
             let bits_of = bits.next().unwrap_or(0);
             let request = message(name + asked, bits_of, *circumstances, (smallest, losses));

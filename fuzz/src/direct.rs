@@ -146,10 +146,8 @@ impl Conversation {
     /// Reports the missing bytes of `by` before byte `end`.
     fn tell_missing(&mut self, by: Direction, end: u64) {
         let told = &mut self.told[by as usize];
-        let (seq, len) = (
-            self.ends.start(by).plus(*told as u32),
-            end.saturating_sub(*told),
-        );
+        let seq = self.ends.start(by).plus(*told as u32);
+        let len = end.saturating_sub(*told);
         if len > 0 {
             *told = end;
             self.act(|parser, ts, out| parser.on_gap(by, StreamGap { seq, len, ts }, out));
@@ -157,10 +155,8 @@ impl Conversation {
     }
 
     fn act(&mut self, act: impl FnOnce(&mut dyn StreamParser, Timestamp, &mut ParserOutput<'_>)) {
-        let (flow, ts) = (
-            context(self.script, self.script.midstream),
-            Timestamp(self.now),
-        );
+        let flow = context(self.script, self.script.midstream);
+        let ts = Timestamp(self.now);
         let mut out =
             ParserOutput::new(&flow, ts, &mut self.tuples.counters, &mut self.tuples.taps);
         act(self.parser.as_mut(), ts, &mut out);

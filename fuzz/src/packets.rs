@@ -106,7 +106,8 @@ impl Conversation {
         }: Step<'_>,
     ) {
         self.truth.ends.hear(by, hears);
-        let (next, kept) = (self.truth.ends.next(by), &self.truth.said[by as usize]);
+        let next = self.truth.ends.next(by);
+        let kept = &self.truth.said[by as usize];
         match what {
             What::Say(bytes) if self.script.udp => self.say(by, fate, bytes, usize::MAX),
             What::Say(_) | What::Skip(_)

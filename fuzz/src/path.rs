@@ -57,7 +57,8 @@ impl Path {
             reorder_wait_ns: wait,
             ..FlowTableConfig::default()
         };
-        let (table, tuples) = (FlowTable::new(config), Tuples::new(schema));
+        let table = FlowTable::new(config);
+        let tuples = Tuples::new(schema);
         Path {
             script,
             protocol,
@@ -267,7 +268,8 @@ impl Path {
         ) {
             return true;
         }
-        let (known, protocol) = (!self.script.probed, self.protocol);
+        let known = !self.script.probed;
+        let protocol = self.protocol;
         let client = self.client();
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);

@@ -180,7 +180,8 @@ impl Ends {
     }
 
     pub fn hear(&mut self, by: Direction, hears: Hears) {
-        let (heard, said) = (&mut self.heard[by as usize], self.said[1 - by as usize]);
+        let heard = &mut self.heard[by as usize];
+        let said = self.said[1 - by as usize];
         match hears {
             Hears::All => *heard = said,
             Hears::Half => *heard += (said - *heard) / 2,
@@ -204,7 +205,8 @@ impl Ends {
 
     /// Acknowledgment of `by`; the FIN counts as one byte.
     pub fn ack(&self, by: Direction) -> TcpSeq {
-        let (heard, other) = (self.heard[by as usize], 1 - by as usize);
+        let heard = self.heard[by as usize];
+        let other = 1 - by as usize;
         let fin = self.ended[other] && heard == self.said[other];
         self.starts[other].plus((heard + u64::from(fin)) as u32)
     }

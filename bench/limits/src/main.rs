@@ -38,11 +38,9 @@ fn of_capture(path: &Path, runs: usize) {
     });
     for (limit, mut pass) in passes::all() {
         let (seconds, check) = median(runs, || pass(&capture));
-        let (mpps, gbps, ns) = (
-            packets as f64 / seconds / 1e6,
-            bits as f64 / seconds / 1e9,
-            seconds * 1e9 / packets as f64,
-        );
+        let mpps = packets as f64 / seconds / 1e6;
+        let gbps = bits as f64 / seconds / 1e9;
+        let ns = seconds * 1e9 / packets as f64;
         println!(
             r#"{{"limit":"{limit}","capture":"{name}","packets":{packets},"mpps":{mpps:.2},"gbps":{gbps:.2},"ns":{ns:.2},"check":{check}}}"#
         );

@@ -7,7 +7,8 @@ use crate::median;
 const SIZE: usize = 1 << 30;
 
 pub fn measure(runs: usize) {
-    let (mut from, mut to) = (memory(SIZE), memory(SIZE));
+    let mut from = memory(SIZE);
+    let mut to = memory(SIZE);
     from.fill(1);
     to.fill(2);
     let bandwidth = |what: &str, (seconds, check): (f64, u64)| {

@@ -119,7 +119,8 @@ fn key_of(record: Record) -> Option<Key> {
             } else {
                 0
             };
-            let (from, to) = (word(p, 26)?, word(p, 30)?);
+            let from = word(p, 26)?;
+            let to = word(p, 30)?;
             let swap = (from.swap_bytes(), ports as u16) > (to.swap_bytes(), (ports >> 16) as u16);
             let (low, high) = if swap { (to, from) } else { (from, to) };
             let ports = if swap { ports.rotate_left(16) } else { ports };

@@ -56,7 +56,8 @@ fn measure(fabric: &str, pattern: &str, threads: usize, rounds: usize, run: impl
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    let (median, best) = (rates[rounds / 2], rates[rounds - 1]);
+    let median = rates[rounds / 2];
+    let best = rates[rounds - 1];
     println!(
         r#"{{"fabric":"{fabric}","pattern":"{pattern}","threads":{threads},"median":{median:.0},"best":{best:.0}}}"#
     );
@@ -84,7 +85,8 @@ fn our_ring(threads: usize) -> usize {
 
 /// Until the first message has completed its path, or the neighbors have ended for that reason.
 fn pass_on(mut from: RingReceiver<u64>, mut to: RingSender<u64>) -> usize {
-    let (mut passed, mut batch) = (0, Vec::new());
+    let mut passed = 0;
+    let mut batch = Vec::new();
     while from.recv_many(&mut batch, usize::MAX) > 0 {
         let end = batch.contains(&0);
         batch
@@ -123,7 +125,8 @@ fn exchange(
     mut from: Vec<RingReceiver<usize>>,
     each: usize,
 ) -> usize {
-    let (mut sent, mut got) = (vec![0; to.len()], 0);
+    let mut sent = vec![0; to.len()];
+    let mut got = 0;
     while got < each * from.len() || sent.iter().any(|&n| n < each) {
         let before = got;
         for (to, sent) in to.iter_mut().zip(&mut sent) {
@@ -158,7 +161,8 @@ async fn tokio_ring(threads: usize) -> usize {
         .zip(receivers)
         .map(|(to, mut from)| {
             tokio::spawn(async move {
-                let (mut passed, mut batch) = (0, Vec::new());
+                let mut passed = 0;
+                let mut batch = Vec::new();
                 while from.recv_many(&mut batch, CAPACITY).await > 0 {
                     for left in batch.drain(..) {
                         passed += 1;
@@ -199,7 +203,8 @@ async fn tokio_mesh(threads: usize, each: usize) -> usize {
         .into_iter()
         .map(|mut from| {
             tokio::spawn(async move {
-                let (mut got, mut batch) = (0, Vec::new());
+                let mut got = 0;
+                let mut batch = Vec::new();
                 while from.recv_many(&mut batch, CAPACITY).await > 0 {
                     got += batch.len();
                     batch.clear();

@@ -52,7 +52,8 @@ fn main() {
         }
         for (name, _, n, mut rates) in timed {
             rates.sort_by(f64::total_cmp);
-            let (median, best) = (rates[rates.len() / 2], rates[rates.len() - 1]);
+            let median = rates[rates.len() / 2];
+            let best = rates[rates.len() - 1];
             println!(
                 r#"{{"queue":"{name}","load":"{load}","items":{n},"median":{median:.0},"best":{best:.0}}}"#
             );
@@ -234,7 +235,8 @@ fn in_batches() -> Vec<(&'static str, Run)> {
                     })
                 },
                 move || {
-                    let (mut got, mut sum) = (0, 0);
+                    let mut got = 0;
+                    let mut sum = 0;
                     while got < n {
                         let slots = from.slots();
                         let chunk = from.read_chunk(slots).expect("as many as it said");

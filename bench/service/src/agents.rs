@@ -48,7 +48,8 @@ pub fn run(flags: &Flags) -> Value {
 }
 
 async fn all(flags: &Flags) -> Value {
-    let (size, plan) = (&flags.size, plan_of(&flags.query));
+    let size = &flags.size;
+    let plan = plan_of(&flags.query);
     let own = if size.keys == Keys::Own {
         size.agents
     } else {
@@ -82,12 +83,11 @@ async fn all(flags: &Flags) -> Value {
     let (taken, mut steps) = mpsc::channel(size.agents * flags.jobs);
     let mut lives = tokio::task::JoinSet::new();
     for (n, (name, token)) in tokens.into_iter().take(size.agents).enumerate() {
-        let (said, server, ids) = (
-            said[n % own].clone(),
-            server(token),
-            (1 + n as u64, flags.jobs),
-        );
-        let (life, taken) = (Life::new(name, ids.0, said, allowed.clone()), taken.clone());
+        let said = said[n % own].clone();
+        let server = server(token);
+        let ids = (1 + n as u64, flags.jobs);
+        let life = Life::new(name, ids.0, said, allowed.clone());
+        let taken = taken.clone();
         lives.spawn_local(life.live(server, ids, taken));
     }
     eprintln!("connected");

@@ -86,7 +86,9 @@ async fn all(flags: &Flags) -> Value {
     for n in 0..flags.rate * flags.seconds {
         let due = pace.tick().await.into_std();
         let path = &flags.path[n as usize % flags.path.len()];
-        let (idle, server, request) = (idle.clone(), flags.server.clone(), request(path));
+        let idle = idle.clone();
+        let server = flags.server.clone();
+        let request = request(path);
         asked.spawn(async move {
             let known = idle.lock().await.pop();
             let mut stream = match known {
@@ -105,7 +107,9 @@ async fn all(flags: &Flags) -> Value {
             )
         });
     }
-    let (mut took, mut failed, mut bytes) = (Vec::new(), 0, 0);
+    let mut took = Vec::new();
+    let mut failed = 0;
+    let mut bytes = 0;
     while let Some(done) = asked.join_next().await {
         let (time, answer) = done.expect("an answer");
         took.push(time.as_secs_f64() * 1e3);

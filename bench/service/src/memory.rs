@@ -33,7 +33,8 @@ fn cpu_s() -> f64 {
 
 /// Runs the measurement; returns the figures.
 pub fn run(flags: &Flags) -> Value {
-    let (size, plan) = (&flags.size, plan_of(&flags.query));
+    let size = &flags.size;
+    let plan = plan_of(&flags.query);
     let begun = cpu_s();
     let own = if size.keys == Keys::Own {
         size.agents
@@ -50,7 +51,9 @@ pub fn run(flags: &Flags) -> Value {
     let mut rows = Rows(0);
     let lanes: Vec<_> = (0..size.agents).map(|n| LaneId(n as u64)).collect();
     lanes.iter().for_each(|lane| collector.join(*lane));
-    let (mut decode_s, mut merge_s, mut bytes) = (0.0, 0.0, 0);
+    let mut decode_s = 0.0;
+    let mut merge_s = 0.0;
+    let mut bytes = 0;
     for window in 0..size.windows {
         for (agent, lane) in lanes.iter().enumerate() {
             let (_, payload) = &said[agent % own][window];

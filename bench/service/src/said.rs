@@ -79,7 +79,8 @@ pub fn reports(plan: &Plan, size: &Size, agent: usize) -> Vec<Said> {
             .detach(watermark_ns)
             .into_iter()
             .for_each(|windows| part.add_windows(windows));
-        let (watermark, loss) = (Timestamp(watermark_ns), LossCount::default());
+        let watermark = Timestamp(watermark_ns);
+        let loss = LossCount::default();
         let report = WorkerReport {
             epoch: 0,
             watermark,

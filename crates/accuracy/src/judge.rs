@@ -348,10 +348,8 @@ impl TupleJudge<'_> {
     fn is_timed(&self, told: &ObservedTuple, truth: &TrueTransaction) -> bool {
         let ends = truth.request.zip(truth.response).zip(told.response_time);
         ends.is_some_and(|((request, response), claimed)| {
-            let (asked, answered) = (
-                self.view.complete_at(request),
-                self.view.times(response.first),
-            );
+            let asked = self.view.complete_at(request);
+            let answered = self.view.times(response.first);
             asked
                 .iter()
                 .any(|from| answered.iter().any(|to| to - from == claimed))
@@ -411,7 +409,8 @@ impl TupleJudge<'_> {
             return false;
         }
         let between = |span: crate::ground_truth::PacketSpan| {
-            let (from, to) = (self.view.times(span.first), self.view.times(span.last));
+            let from = self.view.times(span.first);
+            let to = self.view.times(span.last);
             from.iter()
                 .any(|from| to.iter().any(|to| to - from == claimed))
         };

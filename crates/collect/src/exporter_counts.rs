@@ -64,7 +64,10 @@ impl ExporterCounts {
         for (name, n) in counters.extract_if(.., of_exporter) {
             let mut parts = name[EXPORTER.len()..].split('/');
             let mut next = || parts.next().unwrap_or_default();
-            let (exporter, protocol, domain, count) = (next(), next(), next(), next());
+            let exporter = next();
+            let protocol = next();
+            let domain = next();
+            let count = next();
             let (Ok(exporter), Ok(domain)) = (exporter.parse(), domain.parse()) else {
                 continue;
             };

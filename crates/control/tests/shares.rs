@@ -131,7 +131,8 @@ impl World {
             let monitor = &mut self.monitors[at];
             monitor.work(now);
             if says && !is_lost {
-                let (said, last) = (monitor.said, monitor.says.last().map_or(now, |(at, _)| *at));
+                let said = monitor.said;
+                let last = monitor.says.last().map_or(now, |(at, _)| *at);
                 // A pipe preserves order.
                 monitor.says.push(((now + delay).max(last), said));
             }

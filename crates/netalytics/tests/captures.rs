@@ -321,11 +321,9 @@ fn dns_questions_are_those_of_bind() {
     let text = |row: &Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
     let mut got: Vec<String> = answered
         .map(|row| {
-            let (ip, name, kind) = (
-                text(row, "client_ip"),
-                text(row, "query_name"),
-                text(row, "query_type"),
-            );
+            let ip = text(row, "client_ip");
+            let name = text(row, "query_name");
+            let kind = text(row, "query_type");
             format!("{ip} {} {name} {kind}", row["client_port"]).to_ascii_lowercase()
         })
         .collect();
@@ -410,7 +408,8 @@ fn tls_handshakes_are_those_of_openssl() {
                 .replace("WITH_", "")
                 .replace(['_', '-'], "")
         };
-        let (ours, theirs) = (without(text("cipher")), without(f[3]));
+        let ours = without(text("cipher"));
+        let theirs = without(f[3]);
         let hash = ["", "SHA256"]
             .iter()
             .any(|hash| ours == format!("{theirs}{hash}"));

@@ -82,7 +82,8 @@ fn check(args: &[&str], code: i32, words: &[&str]) -> (String, String) {
 }
 
 fn told(output: &Output, code: i32, words: &[&str]) -> (String, String) {
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let out = text(&output.stdout);
+    let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{err}");
     words
         .iter()
@@ -136,7 +137,8 @@ fn rows(recording: &str) -> u64 {
 fn signals_end_a_recording_that_waits() {
     for name in ["HUP", "TERM", "INT"] {
         let folder = Folder::new();
-        let (recording, summary) = (folder.path("recording"), folder.path("summary"));
+        let recording = folder.path("recording");
+        let summary = folder.path("summary");
         let args = [
             "record",
             "PARSE packet",
@@ -197,7 +199,8 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
 #[test]
 fn a_signal_in_the_middle_of_files_is_no_success() {
     let folder = Folder::new();
-    let (capture, recording) = (folder.capture(300_000), folder.path("recording"));
+    let capture = folder.capture(300_000);
+    let recording = folder.path("recording");
     check(
         &["record", "PARSE packet", "-r", &capture, "-o", &recording],
         0,
@@ -249,11 +252,9 @@ fn run_within(limit_kib: u64, args: &str) -> String {
 #[test]
 fn a_full_disk_is_told_as_it_is() {
     let folder = Folder::new();
-    let (capture, recording, summary) = (
-        folder.capture(400_000),
-        folder.path("recording"),
-        folder.path("summary"),
-    );
+    let capture = folder.capture(400_000);
+    let recording = folder.path("recording");
+    let summary = folder.path("summary");
     let record =
         format!("record 'PARSE packet' -r {capture} -o {recording} --summary-json {summary}");
     let file = Path::new(&recording).join("packet/packet-000001.parquet");
@@ -301,11 +302,9 @@ fn a_full_disk_is_told_as_it_is() {
 #[test]
 fn packets_on_a_full_disk() {
     let folder = Folder::new();
-    let (capture, kept, summary) = (
-        folder.capture(50_000),
-        folder.path("kept.pcapng"),
-        folder.path("summary"),
-    );
+    let capture = folder.capture(50_000);
+    let kept = folder.path("kept.pcapng");
+    let summary = folder.path("summary");
     let query = format!(
         "query 'PARSE packet PROCESS (count)' -r {capture} -w {kept} --summary-json {summary} -o {}",
         folder.path("out")
@@ -323,7 +322,8 @@ fn packets_on_a_full_disk() {
 #[test]
 fn no_summary_is_another_runs() {
     let folder = Folder::new();
-    let (summary, foreign) = (folder.path("summary"), folder.path("foreign"));
+    let summary = folder.path("summary");
+    let foreign = folder.path("foreign");
     let missing = folder.path("missing.pcap");
     for (args, code, words) in [
         (
@@ -399,7 +399,8 @@ fn no_summary_is_another_runs() {
 #[test]
 fn a_recording_killed_early_is_told() {
     let folder = Folder::new();
-    let (recording, table) = (folder.path("recording"), folder.path("recording/http"));
+    let recording = folder.path("recording");
+    let table = folder.path("recording/http");
     fs::create_dir_all(&table).expect("a folder");
     for name in [".http-000001.parquet.tmp", ".http-000001.parquet.journal"] {
         fs::write(format!("{table}/{name}"), "").expect("written");
@@ -445,7 +446,8 @@ fn a_recording_killed_early_is_told() {
 #[test]
 fn a_recording_holds_regular_files_only() {
     let folder = Folder::new();
-    let (recording, other) = (folder.path("recording"), folder.path("other"));
+    let recording = folder.path("recording");
+    let other = folder.path("other");
     let record = |folder: &str| {
         fs::remove_dir_all(folder).ok();
         check(&["record", "PARSE http", "-r", SHOP, "-o", folder], 0, &[]);
@@ -697,7 +699,8 @@ fn redaction_finds_values_in_unusual_places() {
         ("http", web.take(), &["SECRET1", "SECRET2", "SECRET3"][..]),
         ("memcached", cache.take(), &["SECRET4"]),
     ] {
-        let (capture, recording) = (folder.path("in.pcap"), folder.path(parser));
+        let capture = folder.path("in.pcap");
+        let recording = folder.path(parser);
         fs::write(
             &capture,
             pcap_bytes(&talk, TimestampPrecision::Nanos, ByteOrder::Little),

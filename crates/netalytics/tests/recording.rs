@@ -88,7 +88,8 @@ fn same_answer(capture: &str, recorded: &str, queries: &[&str]) {
             .out;
             let over_tuples =
                 check(&["query", query, "-r", &recording], 0, &["recorded tuples"]).out;
-            let (over_tuples, over_packets) = (comparable(&over_tuples), comparable(&over_packets));
+            let over_tuples = comparable(&over_tuples);
+            let over_packets = comparable(&over_packets);
             assert_eq!(over_tuples, over_packets, "{capture}: {query}");
         }
     }
@@ -195,7 +196,8 @@ fn check_sums_may_be_left_out() {
         return;
     };
     let nfs = data.join("live-captures/nfs.pcap.gz");
-    let (folder, nfs) = (folder(), nfs.display().to_string());
+    let folder = folder();
+    let nfs = nfs.display().to_string();
     let recording = path(&folder, "recording");
     let off = ["--checksums", "off"];
     let record = [
@@ -319,10 +321,12 @@ fn a_sampled_recording_is_scaled() {
 #[test]
 fn a_sampled_recording_of_a_lossy_capture() {
     let folder = folder();
-    let (lossy, recording) = (path(&folder, "lossy.pcap"), path(&folder, "recording"));
+    let lossy = path(&folder, "lossy.pcap");
+    let recording = path(&folder, "recording");
     let whole = fs::read(Path::new(ROOT).join(SHOP)).expect("a capture");
     let (header, mut rest) = whole.split_at(24);
-    let (mut kept, mut n) = (header.to_vec(), 0);
+    let mut kept = header.to_vec();
+    let mut n = 0;
     while let Some(len) = rest.get(8..12) {
         let (packet, behind) =
             rest.split_at(16 + u32::from_le_bytes(len.try_into().expect("four bytes")) as usize);
@@ -517,7 +521,8 @@ fn what_is_damaged_is_told_and_the_rest_is_read() {
 #[test]
 fn packets_are_kept() {
     let folder = folder();
-    let (kept, json) = (path(&folder, "web.pcapng"), path(&folder, "summary.json"));
+    let kept = path(&folder, "web.pcapng");
+    let json = path(&folder, "summary.json");
     let query = "PARSE http TO *:80";
     for workers in ["1", "3"] {
         check(
@@ -643,10 +648,8 @@ fn the_examples_of_the_documentation_run() {
             .env("PATH", path)
             .output()
             .expect("it starts");
-        let (out, err) = (
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr),
-        );
+        let out = String::from_utf8_lossy(&output.stdout);
+        let err = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{code}\n{out}{err}");
     }
     assert!(

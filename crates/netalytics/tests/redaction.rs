@@ -76,7 +76,8 @@ fn bytes(recording: &str) -> Vec<u8> {
 
 /// Texts of rows: those of `columns`, and all others.
 fn texts(rows: &str, columns: &[&str]) -> (Vec<String>, Vec<String>) {
-    let (mut some, mut others) = (Vec::new(), Vec::new());
+    let mut some = Vec::new();
+    let mut others = Vec::new();
     for row in rows.lines() {
         let Ok(Value::Object(row)) = serde_json::from_str(row) else {
             panic!("{row}")
@@ -128,7 +129,8 @@ fn nothing_is_left(
     let kept = bytes(&record(&parse, capture, &folder, &["--no-redact"]));
     assert!(secrets.iter().filter(|secret| has(&kept, secret)).count() * 10 > secrets.len() * 9);
     let recording = record(&parse, capture, &folder, &[]);
-    let (read, redacted) = (query(&parse, &recording), bytes(&recording));
+    let read = query(&parse, &recording);
+    let redacted = bytes(&recording);
     let left = texts(&read, &[]).1.join("\n");
     for secret in secrets {
         assert!(

@@ -135,7 +135,8 @@ impl Running {
 
     /// Like [`LabProcess::ended_within`], in CPU time, independent of other programs.
     fn ended_within_cpu(&mut self, time: Duration) -> Option<ExitStatus> {
-        let (began, before) = (Instant::now(), self.cpu().unwrap_or_default());
+        let began = Instant::now();
+        let before = self.cpu().unwrap_or_default();
         while self
             .cpu()
             .is_none_or(|now| now.saturating_sub(before) < time)
@@ -390,10 +391,8 @@ fn a_signal_ends_every_command_within_a_second() {
     assert!(recorded.expect("it runs").success());
     let grouped = "PARSE packet PROCESS (group-count: group=(src_ip, src_port))";
     let sorted = "PARSE packet ORDER BY src_ip LIMIT 100000 ROWS";
-    let (by_time, flows) = (
-        "PARSE packet PROCESS (group-count: group=src_ip, w=100ms)",
-        "PARSE flow",
-    );
+    let by_time = "PARSE packet PROCESS (group-count: group=src_ip, w=100ms)";
+    let flows = "PARSE flow";
     let commands: &[&[&str]] = &[
         &["query", "PARSE packet"],
         &["query", grouped],

@@ -338,7 +338,8 @@ fn a_million_rows_arrive() {
         (1_000_000, 1_000_000, None)
     );
     let mut decoder = ExportDecoder::new(ExportLimits::default());
-    let (mut count, mut sum) = (0u64, 0u64);
+    let mut count = 0u64;
+    let mut sum = 0u64;
     for message in &messages(&stream) {
         let from = SocketAddr::from(([127, 0, 0, 1], 1));
         decoder.decode(from, Timestamp(0), message, |event| {

@@ -154,10 +154,8 @@ fn networks_have_a_prefix_of_their_family() {
             }]
         }
     };
-    let (v4, v6) = (
-        IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::LOCALHOST),
-    );
+    let v4 = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
     check(client(v4, 32), &[]);
     check(client(v6, 128), &[]);
     check(client(v4, 33), &["an invalid network"]);

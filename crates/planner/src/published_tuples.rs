@@ -22,7 +22,8 @@ pub fn published_tuples(plan: &Plan) -> (Plan, Vec<Dataflow>) {
     for (parser, input) in monitor.parsers.iter_mut().zip(&inputs) {
         parser.columns.clone_from(&input.columns);
     }
-    let (pipelines, rows) = (Vec::new(), RawRows::default());
+    let pipelines = Vec::new();
+    let rows = RawRows::default();
     if inputs.len() < 2 {
         let dataflow = Dataflow {
             inputs,

@@ -243,7 +243,8 @@ fn a_column_that_is_only_shown_can_be_left_out() {
 fn options_are_part_of_the_plan() {
     let planned = |text: &str, options: PlanOptions| {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
-        let (with, without) = (lower_with(&query, &options), lower(&query));
+        let with = lower_with(&query, &options);
+        let without = lower(&query);
         for plan in [&with, &without] {
             let columns = |i: usize| {
                 (

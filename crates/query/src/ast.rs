@@ -203,7 +203,8 @@ impl QueryExpr {
             }
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         };
-        let (mine, others) = (self.parts(), other.parts());
+        let mine = self.parts();
+        let others = other.parts();
         same_form
             && mine.len() == others.len()
             && mine

@@ -102,7 +102,8 @@ fn times(array: &Int64Array) -> ArrayRef {
 fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type> {
     // By address: the key of its text.
     let mut known: HashTable<(&[u8], i32)> = HashTable::new();
-    let (mut texts, mut ends) = (String::new(), vec![0]);
+    let mut texts = String::new();
+    let mut ends = vec![0];
     // Addresses often repeat in consecutive rows.
     let mut last: Option<(&[u8], i32)> = None;
     let mut key_of = |address| {

@@ -183,7 +183,8 @@ proptest! {
     ) {
         let folder = folder();
         let mut recorder = recorder(folder.path(), RecordingRotation::default());
-        let (mut watermark, mut want) = (i64::MIN / 2, Vec::new());
+        let mut watermark = i64::MIN / 2;
+        let mut want = Vec::new();
         for (rows, later) in &parts {
             watermark += later;
             recorder.write(0, &batch(rows), watermark).expect("it can be written");
@@ -363,7 +364,8 @@ fn a_table_without_rows_is_there() {
 /// Files on disk when a writer dies at any moment: everything except the open row group is recovered.
 #[test]
 fn what_a_killed_writer_left_is_found() {
-    let (folder, copy) = (folder(), folder());
+    let copy = folder();
+    let folder = folder();
     let mut recorder = recorder(
         folder.path(),
         RecordingRotation {

@@ -156,7 +156,8 @@ proptest! {
         let folder = folder();
         let rotation = RecordingRotation { every_ns: Some(10), ..RecordingRotation::default() };
         let mut recorder = recorder(folder.path(), 0xfeed_f00d_dead_beef, rotation);
-        let (mut watermark, mut want) = (0, Vec::new());
+        let mut watermark = 0;
+        let mut want = Vec::new();
         for (rows, later) in &parts {
             watermark += later;
             recorder.advance(watermark).expect("advanced");
@@ -291,7 +292,8 @@ fn what_one_table_lacks_is_left_out() {
 /// parts.
 #[test]
 fn what_a_killed_writer_left_is_found() {
-    let (folder, copy) = (folder(), folder());
+    let copy = folder();
+    let folder = folder();
     let mut recorder = recorder(folder.path(), 4, RecordingRotation::default());
     for n in 0..40 {
         recorder

@@ -63,7 +63,8 @@ impl<W: Write + Send> ParquetSink<W> {
         // Contains exactly the query's columns.
         let writer =
             TableWriter::new(out, TableKind::Result, schema, columns)?.with_group_memory(memory);
-        let (pending, age) = (PendingRows::default(), RowGroupAge::default());
+        let pending = PendingRows::default();
+        let age = RowGroupAge::default();
         Ok(ParquetSink {
             writer: Some(writer),
             pending,

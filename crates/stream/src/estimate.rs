@@ -85,7 +85,8 @@ impl<'a> ObservedGroup<'a> {
     /// and their quotient is the estimated number of tuples.
     #[must_use]
     pub fn sample_size(&self) -> (f64, f64) {
-        let (mut tuples, mut squares) = (0.0, 0.0);
+        let mut tuples = 0.0;
+        let mut squares = 0.0;
         for stratum in self.strata {
             let state = stratum.cells.state(self.place);
             let seen: f64 = self.cells.clone().map(|cell| n(state, cell)).sum();

@@ -384,7 +384,9 @@ impl ResultWriter {
     }
 
     fn write_precision(&mut self, precision: &WindowPrecision, bound: f64, at: &mut ColumnCounter) {
-        let (sampled_at, error, within) = (at.next(), at.next(), at.next());
+        let sampled_at = at.next();
+        let error = at.next();
+        let within = at.next();
         self.writer.f64(sampled_at, precision.rate);
         let half_width = precision.half_width;
         half_width

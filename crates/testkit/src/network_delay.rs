@@ -27,7 +27,8 @@ pub fn at_the_clients(whole: &[u8], way: NetworkDelay, rewrite: impl Fn(&mut [u8
         0xa1b2_c3d4,
         "a little-endian file with microseconds"
     );
-    let (mut packets, mut at) = (Vec::new(), 24);
+    let mut packets = Vec::new();
+    let mut at = 24;
     while at < whole.len() {
         let length = word(at + 8) as usize;
         let mut bytes = whole[at + 16..at + 16 + length].to_vec();

@@ -109,7 +109,8 @@ impl SentPacket {
             out.extend([0x81, 0x00]);
             out.extend(vlan.to_be_bytes());
         }
-        let (protocol, segment) = (self.protocol(), self.segment());
+        let protocol = self.protocol();
+        let segment = self.segment();
         match (self.src.ip(), self.dst.ip()) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => ipv4(
                 &mut out,

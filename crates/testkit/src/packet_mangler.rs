@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn no_harm_by_default() {
-        let (sent, out) = (talk(), PacketMangler::default().apply(&talk()));
+        let sent = talk();
+        let out = PacketMangler::default().apply(&talk());
         assert_eq!(sent.len(), out.len());
         assert_eq!(bytes_of(&sent), bytes_of(&out));
     }

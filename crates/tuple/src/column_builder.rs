@@ -152,7 +152,8 @@ impl<T: Copy + Default> ValueBuilder<T> {
             self.gaps.0.clear();
             return array;
         }
-        let (list, previous) = (&mut self.list, &mut self.previous[rows.saturating_sub(1)]);
+        let list = &mut self.list;
+        let previous = &mut self.previous[rows.saturating_sub(1)];
         let is_same = |before: &Vec<T>| {
             before.len() == rows
                 && list

@@ -108,7 +108,8 @@ fn write(writer: &mut TupleWriter, rows: &[Row]) {
 
 /// Decodes one character at a time; an invalid byte becomes `\xNN`.
 fn slowly(bytes: &[u8]) -> String {
-    let (mut text, mut rest) = (String::new(), bytes);
+    let mut text = String::new();
+    let mut rest = bytes;
     while !rest.is_empty() {
         let character = (1..=rest.len().min(4)).find_map(|n| std::str::from_utf8(&rest[..n]).ok());
         match character {

@@ -153,10 +153,11 @@ impl HeaderRepair {
         let Ok(counted) = u16::try_from(counted) else {
             return false;
         };
-        let (length, offset) = match self.is_v6 {
+        let (length, offset) = if self.is_v6 {
             // The fragment header is the last 8 bytes; with offset 0 it becomes an atomic fragment (RFC 6946).
-            true => (self.ip + 4, head.len() - 6),
-            false => (self.ip + 2, self.ip + 6),
+            (self.ip + 4, head.len() - 6)
+        } else {
+            (self.ip + 2, self.ip + 6)
         };
         let set = |head: &mut [u8], at: usize, value: u16| {
             head[at..at + 2].copy_from_slice(&value.to_be_bytes())

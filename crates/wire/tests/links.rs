@@ -399,7 +399,8 @@ fn headers_in_front_of_a_part_are_repaired() {
         let Some(part) = IpFragment::of(&captured(case, &bytes, bytes.len())) else {
             panic!("{}: not a fragment", case.name);
         };
-        let (longer, mut whole) = (vec![7; 3000], part.head.to_vec());
+        let longer = vec![7; 3000];
+        let mut whole = part.head.to_vec();
         let all = [part.payload.bytes, &longer].concat();
         assert!(
             part.repair.apply(&mut whole, all.len() as u32),

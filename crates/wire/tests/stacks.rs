@@ -76,7 +76,8 @@ fn udp(v6: bool, port: u16, payload: &[u8]) -> Content {
 
 /// Adds one layer: its name and its number.
 fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<u32>) {
-    let (number, id) = (n.to_be_bytes(), Some(u32::from(n)));
+    let number = n.to_be_bytes();
+    let id = Some(u32::from(n));
     match way % 12 {
         0 => {
             let header = [&[8, 0, 0, 0, 0][..], &number, &[0]].concat();
@@ -231,7 +232,8 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
 }
 
 fn captured(bytes: &[u8], original_len: usize) -> CapturedPacket<'_> {
-    let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
+    let ts = Timestamp(1);
+    let link_type = LinkType::Ethernet;
     CapturedPacket {
         ts,
         link_type,
@@ -256,7 +258,8 @@ proptest! {
         let sent = SentPacket::tcp(Timestamp(1), ends, tcp_info(5, 6, TcpFlags::ACK), &payload);
         let bytes = sent.to_bytes();
         let mut content = if is_frame { Content::Frame(bytes) } else { Content::Ip(bytes[14..].to_vec()) };
-        let (mut names, mut ids) = (Vec::new(), Vec::new());
+        let mut names = Vec::new();
+        let mut ids = Vec::new();
         for way in wraps {
             let (wrapped, name, id) = wrap(content, way);
             content = wrapped;

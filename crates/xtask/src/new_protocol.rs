@@ -11,10 +11,8 @@ const FUZZ: &str = "fuzz/Cargo.toml";
 /// The files to write, by their paths in the repository; `read` gives those that are there.
 pub fn files(name: &str, read: impl Fn(&str) -> Result<String>) -> Result<Vec<(String, String)>> {
     check(name)?;
-    let (module, target) = (
-        format!("crates/parsers/src/{name}.rs"),
-        format!("fuzz/fuzz_targets/{name}.rs"),
-    );
+    let module = format!("crates/parsers/src/{name}.rs");
+    let target = format!("fuzz/fuzz_targets/{name}.rs");
     for path in [&module, &target] {
         ensure!(read(path).is_err(), "{path} is there already");
     }

@@ -128,7 +128,8 @@ fn the_time_of_another_response_is_a_wrong_pair() {
     let recording = model.recording();
     let truth = GroundTruth::of(&recording, model.parser);
     let told = recording.play(&recording.whole(), model.parser);
-    let (mut tried, mut found) = (0, 0);
+    let mut tried = 0;
+    let mut found = 0;
     for (i, one) in told.iter().enumerate().step_by(7) {
         let next = told[i + 1..]
             .iter()

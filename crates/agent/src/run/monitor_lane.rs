@@ -151,7 +151,8 @@ mod tests {
         };
         let lane = RecordLane::default();
         let until = Instant::now();
-        let (before, now) = (counts(5, 3, 1), counts(12, 2, 4));
+        let before = counts(5, 3, 1);
+        let now = counts(12, 2, 4);
         for (results, packets, lost) in [
             (LaneResults::All, 12, 4),
             (LaneResults::AfterFlush(1), 0, 0),

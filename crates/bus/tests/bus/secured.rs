@@ -19,7 +19,9 @@ fn brokers_with_certificates_and_passwords() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
-    let (key, certificate, both) = (file("key.pem"), file("certificate.pem"), file("both.pem"));
+    let key = file("key.pem");
+    let certificate = file("certificate.pem");
+    let both = file("both.pem");
     let script = format!(
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=broker \
          -addext subjectAltName=IP:127.0.0.1 2>/dev/null && cat {key} {certificate} >{both}"

@@ -80,7 +80,8 @@ impl World {
             let Some(process) = &host.process else {
                 continue;
             };
-            let (agent, boot) = (self.agent_name(agent), process.boot);
+            let agent = self.agent_name(agent);
+            let boot = process.boot;
             let without = Degradation::EndedWithout {
                 agent: agent.clone(),
                 boot,

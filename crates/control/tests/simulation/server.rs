@@ -421,7 +421,8 @@ impl World {
             .entry((agent.into(), record.lane()))
             .or_default();
         let (first, last) = record.seqs();
-        let (durable, was_closed) = (row.durable, row.is_closed);
+        let durable = row.durable;
+        let was_closed = row.is_closed;
         row.durable = last;
         row.is_closed |= record.is_last();
         let tuples: Vec<u64> = match record {

@@ -224,10 +224,12 @@ fn mac(number: u128) -> String {
 
 fn number(bits: MaskedBits, field: MatchField) -> String {
     let is_hex = matches!(field, MatchField::EthType | MatchField::Other);
-    match bits.mask == field.full() {
-        true if is_hex => format!("0x{:04x}", bits.value),
-        true => bits.value.to_string(),
-        false => format!("0x{:x}/0x{:x}", bits.value, bits.mask),
+    if bits.mask != field.full() {
+        format!("0x{:x}/0x{:x}", bits.value, bits.mask)
+    } else if is_hex {
+        format!("0x{:04x}", bits.value)
+    } else {
+        bits.value.to_string()
     }
 }
 

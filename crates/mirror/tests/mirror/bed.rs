@@ -82,10 +82,8 @@ pub fn prove(
     after: Vec<FlowRule>,
     wanted: &[CopyExpectation],
 ) -> Result<ProofResult, Vec<Counterexample>> {
-    let (old, new) = (
-        SwitchNetwork::of(before.clone()),
-        SwitchNetwork::of(before.with_rules(after)),
-    );
+    let old = SwitchNetwork::of(before.clone());
+    let new = SwitchNetwork::of(before.with_rules(after));
     mirror::prove(&old, &new, wanted, &|rule| rule.cookie.is_of(SERVER))
 }
 

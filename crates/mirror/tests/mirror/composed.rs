@@ -144,7 +144,8 @@ fn ports_of_entrance_may_be_chosen() {
 fn operations_lead_from_what_is_there_to_what_is_wanted() {
     let one = copy(1, &["tcp,tp_dst=80"], PacketPart::Whole, 9);
     let two = copy(2, &["tcp,tp_dst=81"], PacketPart::Whole, 9);
-    let (both, only) = (first_table(&[one.clone(), two]), first_table(&[one]));
+    let both = first_table(&[one.clone(), two]);
+    let only = first_table(&[one]);
     // In the format of the switch, with a foreign rule and a rule of another server.
     let dump = |rules: &[FlowRule]| {
         let line = |rule: &FlowRule| {

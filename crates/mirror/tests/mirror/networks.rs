@@ -45,7 +45,8 @@ fn network(copies: [&[SwitchCopy]; 2]) -> (SwitchNetwork, SwitchNetwork) {
     };
     let hosts: Vec<KnownHost> = hosts(0).chain(hosts(1)).collect();
     let links = vec![SwitchLink((0, 49), (2, 1)), SwitchLink((1, 49), (2, 2))];
-    let (one, two) = (leaf("leaf1", copies[0]), leaf("leaf2", copies[1]));
+    let one = leaf("leaf1", copies[0]);
+    let two = leaf("leaf2", copies[1]);
     let of =
         |one, two| SwitchNetwork::new(vec![one, two, spine.clone()], links.clone(), hosts.clone());
     (of(one.0, two.0), of(one.1, two.1))

@@ -34,7 +34,8 @@ pub fn describe(flags: &WorkFlags, plan: &Plan) -> Vec<String> {
     }
     let fields = fields_of_where(plan);
     let question = |field: &&Field| {
-        let (parser, name) = (&input.schema.name, &field.name);
+        let parser = &input.schema.name;
+        let name = &field.name;
         if is_measured(field) {
             format!("PARSE {parser} PROCESS (min-max: value={name})")
         } else {

@@ -157,10 +157,11 @@ impl StoredQuery<'_> {
 
     /// Period from the first packet to after the last.
     fn extent(&self) -> Result<TimeBounds, RecordingQueryError> {
-        let extent = match self.path.is_dir() {
-            true => period::extent_of_recordings(&self.files()),
+        let extent = if self.path.is_dir() {
+            period::extent_of_recordings(&self.files())
+        } else {
             // The run reports unreadable input.
-            false => extent_in_time(self.path, self.until, true).unwrap_or_default(),
+            extent_in_time(self.path, self.until, true).unwrap_or_default()
         };
         if Instant::now() >= self.until {
             return Err(late());

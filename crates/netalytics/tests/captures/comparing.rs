@@ -88,7 +88,8 @@ fn both_sides_are_what_they_are_alone() {
                     .iter()
                     .all(|key| r[key] == row[key])
             };
-            let (own, other) = (own.iter().find(same), other.iter().find(same));
+            let own = own.iter().find(same);
+            let other = other.iter().find(same);
             assert!(own.is_some() || other.is_some(), "{row}");
             for name in [
                 "count",

@@ -306,7 +306,8 @@ fn of(row: &Value, field: &str) -> i64 {
 
 #[test]
 fn packets_are_those_of_tshark() {
-    let (mut packets, mut sizes) = (of_shop("PARSE packet"), of_shop("PARSE tcp_pkt_size"));
+    let mut packets = of_shop("PARSE packet");
+    let mut sizes = of_shop("PARSE tcp_pkt_size");
     let mut expected = shark_packets();
     // Packets of one time are in any order.
     let time = |row: &Value| {
@@ -366,7 +367,8 @@ fn connections_are_those_of_tshark() {
         .map(|row| (of(row, "ts"), end(row, "src"), end(row, "dst")))
         .collect();
     assert_eq!(keys, first);
-    let (flows, times) = (of_shop("PARSE flow"), of_shop("PARSE tcp_conn_time"));
+    let flows = of_shop("PARSE flow");
+    let times = of_shop("PARSE tcp_conn_time");
     assert_eq!(
         (flows.len(), times.len()),
         (streams.len(), 2 * streams.len())
@@ -409,10 +411,8 @@ fn connections_are_those_of_tshark() {
             .find(|packet| packet.flags & FIN != 0)
             .expect("it ends with FIN");
         let mut events = times.iter().filter(|row| end(row, "client") == begun.src);
-        let (start, ended) = (
-            events.next().expect("a start"),
-            events.next().expect("an end"),
-        );
+        let start = events.next().expect("a start");
+        let ended = events.next().expect("an end");
         assert_eq!(
             (&start["event"], of(start, "ts")),
             (&Value::from("start"), begun.ts)
@@ -530,7 +530,8 @@ fn calls_are_those_of_tshark() {
                 _ => "",
             };
             let xid = number(&f[2]).expect("a transaction").to_string();
-            let (ended, took) = (nanos(&f[0]).to_string(), nanos(&f[7]).to_string());
+            let ended = nanos(&f[0]).to_string();
+            let took = nanos(&f[7]).to_string();
             [
                 &f[1], &*xid, program, &*f[4], procedure, status, &*ended, &*took,
             ]

@@ -51,7 +51,8 @@ fn every_edge_has_the_numbers_of_plain_queries() {
                 ("p50_ns", "p50_ns"),
                 ("p99_ns", "p99_ns"),
             ] {
-                let (got, expected) = (edge[of_edge].as_f64(), row[of_query].as_f64());
+                let got = edge[of_edge].as_f64();
+                let expected = row[of_query].as_f64();
                 assert!(
                     got.is_some() && (got.unwrap() - expected.unwrap()).abs() < 1e-9,
                     "{of_edge}: {edge} {row}"

@@ -140,7 +140,8 @@ fn by_result(text: &str) -> Vec<&str> {
 }
 
 fn check(text: &str, capture: &Path) {
-    let (plan, expected) = (plan_of(text), query(text, capture));
+    let plan = plan_of(text);
+    let expected = query(text, capture);
     assert!(!expected.is_empty(), "{text}");
     let capture = capture.to_str().expect("a path that is text");
     for workers in ["1", "3"] {

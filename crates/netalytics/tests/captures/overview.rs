@@ -245,7 +245,8 @@ fn there_is_an_overview_of_every_capture() {
     {
         let path = capture.to_string_lossy();
         let output = run(&["-v", "overview", "-r", &path]);
-        let (screen, messages) = (text(&output.stdout), text(&output.stderr));
+        let screen = text(&output.stdout);
+        let messages = text(&output.stderr);
         // Files that are not captures, or damaged, are reported.
         let is_told = output.status.success() || messages.contains("error: ");
         assert!(

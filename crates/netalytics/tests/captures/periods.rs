@@ -17,7 +17,8 @@ fn run(args: &[&str], code: i32) -> (String, String) {
         .output()
         .expect("the binary runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    let (out, err) = (text(output.stdout), text(output.stderr));
+    let out = text(output.stdout);
+    let err = text(output.stderr);
     assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}{err}");
     (out, err)
 }
@@ -55,11 +56,9 @@ fn record(folder: &Path, query: &str, more: &[&str]) -> String {
 fn instant(ns: i64) -> String {
     // 2026-11-21T00:00:00Z, the day of the capture.
     let second_of_day = ns / 1_000_000_000 - 1_795_219_200;
-    let (h, m, s) = (
-        second_of_day / 3600,
-        second_of_day / 60 % 60,
-        second_of_day % 60,
-    );
+    let h = second_of_day / 3600;
+    let m = second_of_day / 60 % 60;
+    let s = second_of_day % 60;
     format!(
         "'2026-11-21T{h:02}:{m:02}:{s:02}.{:09}Z'",
         ns % 1_000_000_000
@@ -125,10 +124,8 @@ fn joined_tuples_have_one_time() {
         .iter()
         .map(|row| row["ts_end"].as_i64().expect("a time"))
         .collect();
-    let (least, most) = (
-        times.iter().min().expect("tuples"),
-        times.iter().max().expect("tuples"),
-    );
+    let least = times.iter().min().expect("tuples");
+    let most = times.iter().max().expect("tuples");
     let middle = least + (most - least) / 2;
     let since = times.iter().filter(|time| **time >= middle).count();
     assert!(

@@ -63,7 +63,8 @@ type Values = BTreeMap<(String, String), usize>;
 
 /// Fields of all requests or responses of a capture, by tshark: names as in queries, repeated fields joined.
 fn fields_by_tshark(capture: &str, of: &str) -> Option<Values> {
-    let (filter, field) = (format!("http.{of}"), format!("http.{of}.line"));
+    let filter = format!("http.{of}");
+    let field = format!("http.{of}.line");
     let args = [
         "-Y",
         &filter,
@@ -281,7 +282,8 @@ fn connections_that_share_ends_are_told_apart() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (capture, kept) = (path("in.pcap"), path("kept.pcapng"));
+    let capture = path("in.pcap");
+    let kept = path("kept.pcapng");
     fs::write(
         &capture,
         pcap_bytes(&all, TimestampPrecision::Nanos, ByteOrder::Little),
@@ -322,7 +324,8 @@ fn connections_that_share_ends_are_told_apart() {
 fn packets_go_to_standard_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (kept, piped) = (path("kept.pcapng"), path("piped.pcapng"));
+    let kept = path("kept.pcapng");
+    let piped = path("piped.pcapng");
     let query = "PARSE http WHERE status >= 500";
     check(
         &["query", query, "-r", SHOP, "-w", &kept, "-o", &path("rows")],
@@ -469,7 +472,8 @@ fn a_flow_is_followed() {
     ])
     .remove(0);
     let text = |field: &str| flow[field].as_str().expect("a text").to_owned();
-    let (id, community_id) = (text("id"), text("community_id"));
+    let id = text("id");
+    let community_id = text("community_id");
     let shown = check(
         &["follow", &id, "-r", SHOP, "-w", &path("flow.pcapng")],
         0,

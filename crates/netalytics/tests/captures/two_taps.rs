@@ -39,10 +39,8 @@ struct Answer {
 
 fn ask(query: &str, client: &[u8], workers: &str) -> Answer {
     let folder = tempfile::tempdir().expect("a folder");
-    let (capture, summary) = (
-        folder.path().join("client.pcap"),
-        folder.path().join("summary.json"),
-    );
+    let capture = folder.path().join("client.pcap");
+    let summary = folder.path().join("summary.json");
     std::fs::write(&capture, client).expect("written");
     let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
         .args([

@@ -187,7 +187,8 @@ fn agents_at_random_report_no_row_twice_and_no_loss_is_silent() {
     let seed = number("NETALYTICS_CHAOS_SEED")
         .unwrap_or_else(|| SeededRng::new(std::process::id().into()).next_u64() >> 32);
     eprintln!("NETALYTICS_CHAOS_SEED={seed}");
-    let (folder, mut rng) = (Folder::new(), SeededRng::new(seed));
+    let folder = Folder::new();
+    let mut rng = SeededRng::new(seed);
     let mut server = Server::start(&folder);
     let mut agents: Vec<Process> = AGENTS
         .iter()
@@ -214,10 +215,8 @@ fn agents_at_random_report_no_row_twice_and_no_loss_is_silent() {
     let mut events = BTreeMap::new();
     for step in 1..=steps {
         let event = EVENTS[rng.below(EVENTS.len() as u64) as usize];
-        let (at, pause) = (
-            rng.below(AGENTS.len() as u64) as usize,
-            Duration::from_millis(rng.below(14_000)),
-        );
+        let at = rng.below(AGENTS.len() as u64) as usize;
+        let pause = Duration::from_millis(rng.below(14_000));
         *events.entry(event).or_insert(0) += 1;
         happen(event, at, pause, (&mut server, &mut agents), &folder);
         for (id, _) in &jobs {

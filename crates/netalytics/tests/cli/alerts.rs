@@ -91,7 +91,8 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
     let Some(hook) = Hook::start() else { return };
     let folder = Folder::new();
     let mut server = Server::with(&folder, &["--receiver", &hook.receiver(&folder)]);
-    let (token, own) = (server.token(&folder, "shop"), folder.path("agent"));
+    let token = server.token(&folder, "shop");
+    let own = folder.path("agent");
     let capture = format!("{ROOT}/captures/shop/in.pcap");
     let agent = [
         "agent",
@@ -350,7 +351,8 @@ fn a_rule_fires_although_an_agent_refuses_it() {
     let agents: Vec<Process> = [("open", None), ("closed", Some(&policy))]
         .iter()
         .map(|(name, policy)| {
-            let (token, own) = (server.token(&folder, name), folder.path(name));
+            let token = server.token(&folder, name);
+            let own = folder.path(name);
             let agent = [
                 "agent",
                 "--server",

@@ -122,11 +122,13 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     // Queries before and after: agents have sent all of it by now.
     let until = ago(8);
     let total = format!("PARSE packet SINCE '{since}' UNTIL '{until}' PROCESS (count)");
-    let (before, counted) = (results(&server, &windows), count(&server, &total));
+    let before = results(&server, &windows);
+    let counted = count(&server, &total);
     assert!(counted > 1000, "{counted}");
     let ca = fs::read(&server.ca).expect("the authority");
 
-    let (backup, data) = (folder.path("backup"), server.data.clone());
+    let backup = folder.path("backup");
+    let data = server.data.clone();
     let drill = commands(&backup, &data);
     let [back_up, restore] = &drill[..] else {
         panic!("two commands: {drill:?}")

@@ -179,10 +179,8 @@ fn captures_of_one_period_are_added() {
 }
 
 fn gives_the_rows_of_the_packets(cluster: &TestCluster) {
-    let (kafka, capture) = (
-        cluster.kafka.as_str(),
-        format!("{ROOT}/captures/shop/in.pcap"),
-    );
+    let kafka = cluster.kafka.as_str();
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
     let nobody = run(&["query", QUERIES[0], "--kafka", kafka]);
     assert!(
         nobody.code == 2 && nobody.err.contains("netalytics publish 'PARSE http'"),
@@ -217,10 +215,8 @@ fn gives_the_rows_of_the_packets(cluster: &TestCluster) {
     }
     kept::what_is_published_is_kept_and_checked(kafka);
     kept::parsers_are_published_together(kafka);
-    let (gateway, jobs) = (
-        cluster.gateway.as_deref().expect("a gateway"),
-        cluster.flink.as_deref().expect("Flink"),
-    );
+    let gateway = cluster.gateway.as_deref().expect("a gateway");
+    let jobs = cluster.flink.as_deref().expect("Flink");
     let flink = [
         "--engine",
         "flink",

@@ -90,10 +90,8 @@ fn the_operators_certificate_is_read_anew_and_nobody_is_cut() {
     };
     assert_eq!(shown(), Ok(first.clone()));
     // The token of such a server names no authority: the operator's is given.
-    let (token, own) = (
-        server.one_time_token(&folder, "web-1"),
-        folder.path("web-1"),
-    );
+    let token = server.one_time_token(&folder, "web-1");
+    let own = folder.path("web-1");
     let enrol = [
         "agent",
         "enrol",
@@ -154,10 +152,8 @@ fn five_commands_set_up_tls() {
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .and_then(|taken| taken.local_addr())
         .expect("a port");
-    let (bin, data) = (
-        std::path::Path::new(BINARY).parent().expect("a folder"),
-        folder.path("srv"),
-    );
+    let bin = std::path::Path::new(BINARY).parent().expect("a folder");
+    let data = folder.path("srv");
     let path = format!(
         "{}:{}",
         bin.display(),
@@ -208,7 +204,8 @@ fn five_commands_set_up_tls() {
 #[test]
 fn an_authority_that_is_shown_as_a_hosts_certificate_is_told_in_words() {
     let folder = Folder::new();
-    let (key, cert) = (folder.path("own.key"), folder.path("own.pem"));
+    let key = folder.path("own.key");
+    let cert = folder.path("own.pem");
     let subject = [
         "-subj",
         "/CN=localhost",

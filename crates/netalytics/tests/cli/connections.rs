@@ -39,7 +39,8 @@ fn idle_connections_keep_nobody_out() {
     idle.iter_mut()
         .for_each(|stream| drop(ask(stream, "/api/v1/health", &host, "")));
     // An agent connects.
-    let (token, own) = (server.token(&folder, "late"), folder.path("late"));
+    let token = server.token(&folder, "late");
+    let own = folder.path("late");
     let agent = [
         "agent",
         "--server",

@@ -104,12 +104,11 @@ fn jobs_over_exporters_have_the_rows_of_query() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let token = server.token(&folder, "one");
-    let (first, second) = (free_port(), free_port());
+    let first = free_port();
+    let second = free_port();
     let policy = format!("[exports]\nlisten = ['sflow://{first}', 'netflow://{second}']\n");
-    let (own, policy) = (
-        folder.path("one"),
-        folder.file("policy.toml", policy.as_bytes()),
-    );
+    let own = folder.path("one");
+    let policy = folder.file("policy.toml", policy.as_bytes());
     let arguments = [
         "agent",
         "--server",

@@ -310,7 +310,9 @@ fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
                 .as_f64()
                 .unwrap_or_else(|| panic!("{name}: {row}"))
         };
-        let (count, low, rate) = (number("count"), number("count_low"), number("sample_rate"));
+        let count = number("count");
+        let low = number("count_low");
+        let rate = number("sample_rate");
         let tuples = (count * rate).round();
         let sums = paths
             .entry(row["path"].as_str().expect("a path").to_owned())
@@ -332,10 +334,8 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
         return;
     };
     let kafka = cluster.kafka.as_str();
-    let (gateway, jobs) = (
-        cluster.gateway.as_deref().expect("a gateway"),
-        cluster.flink.as_deref().expect("Flink"),
-    );
+    let gateway = cluster.gateway.as_deref().expect("a gateway");
+    let jobs = cluster.flink.as_deref().expect("Flink");
     let interface = format!("{}b", load.name);
     let mut publisher = Running::start(
         &tmp.join("publisher"),
@@ -383,7 +383,8 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     load.phase("fast");
     asker.wait_for("out", "/fast/");
     let pid = cluster.pid("taskmanager-1");
-    let (used, span) = (cpu_ms(&pid), Duration::from_secs(2));
+    let used = cpu_ms(&pid);
+    let span = Duration::from_secs(2);
     std::thread::sleep(span);
     let used = (cpu_ms(&pid) - used) / span.as_secs();
     let Some(held) = Held::of(&pid) else { return };
@@ -412,10 +413,8 @@ pub fn follows_a_slow_flink(cluster: &TestCluster, tmp: &Path) {
     // Every packet, and every tuple.
     let number =
         |of: &Value, pointer: &str| of.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
-    let (received, lost) = (
-        number(&counted, "/packets/received"),
-        number(&counted, "/source/lost_before_us"),
-    );
+    let received = number(&counted, "/packets/received");
+    let lost = number(&counted, "/source/lost_before_us");
     assert_eq!(received + lost, PACKETS * sent.values().sum::<u64>());
     assert_eq!(
         counted.pointer("/packets/adds_up"),

@@ -69,7 +69,8 @@ fn having<'r>(rows: &'r [Value], column: &'r str) -> impl Iterator<Item = Value>
 
 /// Results of local queries over the parts: by agent and by role.
 fn expected(parts: &BTreeMap<&str, String>) -> (Vec<String>, Vec<String>) {
-    let (mut results, mut tuples) = (Vec::new(), Vec::new());
+    let mut results = Vec::new();
+    let mut tuples = Vec::new();
     for (agent, role) in AGENTS {
         let named = |mut row: Value| {
             assert!(row["agent"].is_null(), "no agent has taken part: {row}");
@@ -167,7 +168,8 @@ fn a_job_that_a_host_cannot_bear_is_refused_with_numbers() {
         "small.toml",
         b"all_cores_max = 0.001\nall_memory_max = 1073741824",
     );
-    let (token, own) = (server.token(&folder, "small"), folder.path("small"));
+    let token = server.token(&folder, "small");
+    let own = folder.path("small");
     let agent = [
         "agent",
         "--server",
@@ -206,7 +208,8 @@ fn agents_and_labels_are_columns() {
         );
         let policy = format!("labels = {{ Role = '{role}', rack = '7' }}");
         let policy = folder.file(&format!("{agent}.toml"), policy.as_bytes());
-        let (token, own) = (server.token(&folder, agent), folder.path(agent));
+        let token = server.token(&folder, agent);
+        let own = folder.path(agent);
         let called = [
             "agent",
             "--server",

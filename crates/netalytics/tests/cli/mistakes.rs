@@ -16,7 +16,8 @@ const QUERY: &str = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
 /// A server with an agent that replays the shop's capture.
 fn shop(folder: &Folder) -> (Server, Process) {
     let server = Server::start(folder);
-    let (token, own) = (server.token(folder, "shop"), folder.path("agent"));
+    let token = server.token(folder, "shop");
+    let own = folder.path("agent");
     let capture = format!("{ROOT}/captures/shop/in.pcap");
     let agent = [
         "agent",
@@ -112,7 +113,8 @@ fn mistakes_are_told_in_a_line() {
         std::fs::write(folder.path(name), text).expect("written");
         folder.path(name)
     };
-    let (empty, two) = (write("empty", "\n"), write("two", "nl_1\nnl_2\n"));
+    let empty = write("empty", "\n");
+    let two = write("two", "nl_1\nnl_2\n");
     let nobody = "http://127.0.0.1:9";
     let own = ["--server", &server.url, "--token-file", &server.token];
     let past = "PARSE http SINCE 1h PROCESS (count)";
@@ -324,10 +326,8 @@ fn who_speaks_no_tls_is_told_and_counted() {
 #[test]
 fn what_is_no_capture_and_a_missing_interface_have_no_row() {
     let folder = Folder::new();
-    let (text, empty) = (
-        folder.file("notes.txt", b"no packets here, but enough text\n"),
-        folder.file("empty", b""),
-    );
+    let text = folder.file("notes.txt", b"no packets here, but enough text\n");
+    let empty = folder.file("empty", b"");
     let shop = "captures/shop/in.pcap";
     let count = "PARSE packet PROCESS (count)";
     for (args, words) in [

@@ -212,10 +212,8 @@ fn flags_go_before_the_environment_and_that_before_the_profile() {
     let profile = |text: &str| fs::write(format!("{config}/client.toml"), text).expect("written");
     let documented =
         block(SERVER_PAGE, "toml").replace("https://netalytics.example:7979", &server.url);
-    let (wrong, none) = (
-        folder.file("wrong.token", b"nl_wrong\n"),
-        folder.path("none.pem"),
-    );
+    let wrong = folder.file("wrong.token", b"nl_wrong\n");
+    let none = folder.path("none.pem");
     let nobody = "https://127.0.0.1:1";
     let flags = format!(
         "netalytics jobs --server {} --ca {} --token-file {token}",

@@ -129,7 +129,8 @@ fn wait_for_end(server: &Server, job: &str) -> Value {
 fn three_agents_answer_a_terminal_as_one_process() {
     const QUERY: &str =
         "PARSE http PROCESS (group-count: group=path), (diff-group: group=client_ip)";
-    let (folder, summary) = (Folder::new(), Folder::new());
+    let folder = Folder::new();
+    let summary = Folder::new();
     let server = Server::start(&folder);
     let _agents = server.agents(&folder, "1h");
     let whole = check(
@@ -180,7 +181,8 @@ fn three_agents_answer_a_terminal_as_one_process() {
             .filter(|row| row["processor"] == processor)
             .collect()
     };
-    let (mine, whole) = (rows(&ran.out), rows(&whole));
+    let mine = rows(&ran.out);
+    let whole = rows(&whole);
     assert_eq!(
         counts(&of(mine.clone(), "group-count")),
         counts(&of(whole.clone(), "group-count"))
@@ -262,7 +264,8 @@ fn a_job_ends_with_who_asked_for_it() {
     let query = "PARSE http PROCESS (count: w=1s)";
     let killed = Terminal::ask(&server, query, &["--lease", "3s"]);
     let closed = Terminal::ask(&server, query, &["--lease", "1h"]);
-    let (mut killed, mut closed) = (killed, closed);
+    let mut killed = killed;
+    let mut closed = closed;
     let first = |terminal: &mut Terminal| {
         let mut line = String::new();
         let mut out = BufReader::new(terminal.out.take().expect("piped"));
@@ -444,10 +447,8 @@ fn what_is_wrong_is_said_as_it_is_here() {
         "PARSE htp PROCESS (rate)",
         "PARSE http\nWHERE statu = 5 PROCESS (top-k: k=x)",
     ] {
-        let (there, here) = (
-            ask(query, &[]),
-            run(&["query", query, "-r", "captures/shop/in.pcap"]),
-        );
+        let there = ask(query, &[]);
+        let here = run(&["query", query, "-r", "captures/shop/in.pcap"]);
         assert_eq!((there.code, there.err), (2, here.err), "{query}");
     }
     let none = ask("PARSE http PROCESS (rate)", &["--on", "role=web"]);

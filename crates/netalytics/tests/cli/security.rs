@@ -312,7 +312,8 @@ fn nothing_travels_in_clear_unless_somebody_says_so() {
         &["cannot be used with"],
     );
     let folder = Folder::new();
-    let (data, none) = (folder.path("server"), folder.path("none.pem"));
+    let data = folder.path("server");
+    let none = folder.path("none.pem");
     check(
         &[
             "serve",

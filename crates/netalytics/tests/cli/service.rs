@@ -99,7 +99,8 @@ impl Server {
                 0,
                 &[],
             );
-            let (token, own) = (self.token(folder, client), folder.path(client));
+            let token = self.token(folder, client);
+            let own = folder.path(client);
             let agent = [
                 "agent",
                 "--server",

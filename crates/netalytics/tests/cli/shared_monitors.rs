@@ -67,7 +67,8 @@ fn windows(server: &Server, id: &str) -> BTreeMap<i64, Vec<Value>> {
 /// Waits for `n` windows that both jobs have, which must be equal except the first and the last one.
 fn have_equal_rows(server: &Server, (one, other): (&str, &str), n: usize) {
     let common = || {
-        let (one, other) = (windows(server, one), windows(server, other));
+        let one = windows(server, one);
+        let other = windows(server, other);
         let both: Vec<_> = one
             .into_iter()
             .filter_map(|(at, rows)| Some((rows, other.get(&at)?.clone())))
@@ -178,7 +179,8 @@ fn jobs_with_the_same_query_share_a_monitor_and_end_by_themselves() {
         "it still serves the other"
     );
     assert_eq!(jobs_of_monitor(&server, &two), Some(2));
-    let (stopped, others) = (windows(&server, &one), windows(&server, &two));
+    let stopped = windows(&server, &one);
+    let others = windows(&server, &two);
     let (&last, _) = stopped.last_key_value().expect("it had rows");
     for (window, rows) in stopped.range(..last) {
         assert_eq!(rows, &others[window]);

@@ -35,10 +35,8 @@ impl Heard {
             .process_group(0);
         let mut child = command.spawn().expect("it runs");
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let (said, told) = (
-            BufReader::new(child.stderr.take().expect("piped")),
-            lines.clone(),
-        );
+        let said = BufReader::new(child.stderr.take().expect("piped"));
+        let told = lines.clone();
         std::thread::spawn(move || {
             said.lines()
                 .map_while(Result::ok)
@@ -164,7 +162,8 @@ impl Server {
 
     /// An agent's folder with a certificate.
     pub(super) fn enrolled(&self, folder: &Folder, agent: &str) -> String {
-        let (token, own) = (self.one_time_token(folder, agent), folder.path(agent));
+        let token = self.one_time_token(folder, agent);
+        let own = folder.path(agent);
         let enrol = [
             "agent",
             "enrol",

@@ -72,7 +72,8 @@ impl Line {
     /// After the HTTP head.
     fn of(mut stream: TcpStream) -> Line {
         stream.set_read_timeout(Some(PATIENCE)).expect("a time");
-        let (mut head, mut byte) = (Vec::new(), [0]);
+        let mut head = Vec::new();
+        let mut byte = [0];
         while !head.ends_with(b"\r\n\r\n") {
             stream.read_exact(&mut byte).expect("a head");
             head.push(byte[0]);
@@ -99,7 +100,8 @@ impl Line {
         let mut bytes = [0; 4096];
         loop {
             while let Some(incoming) = self.decoder.next().expect("frames") {
-                let (found, kind) = (is_it(&incoming.frame), incoming.frame.kind());
+                let found = is_it(&incoming.frame);
+                let kind = incoming.frame.kind();
                 self.heard.push(incoming.frame);
                 if found {
                     return;
@@ -122,10 +124,8 @@ impl Line {
 
 /// Packets replayed by the recorded agent.
 fn part(folder: &Folder) -> String {
-    let (part, query) = (
-        folder.path("part.pcap"),
-        format!("PARSE packet FROM {CLIENT} PROCESS (count)"),
-    );
+    let part = folder.path("part.pcap");
+    let query = format!("PARSE packet FROM {CLIENT} PROCESS (count)");
     check(
         &["query", &query, "-r", "captures/shop/in.pcap", "-w", &part],
         0,
@@ -294,11 +294,9 @@ fn a_server_of_the_version_before_is_understood() {
     let folder = Folder::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
-    let (token, own, part) = (
-        folder.file("token", b"nl_0"),
-        folder.path("own"),
-        part(&folder),
-    );
+    let token = folder.file("token", b"nl_0");
+    let own = folder.path("own");
+    let part = part(&folder);
     let agent = [
         "agent",
         "-v",

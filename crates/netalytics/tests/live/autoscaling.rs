@@ -56,10 +56,8 @@ fn replicas_follow_load_and_clients_notice_nothing() {
     };
 
     // Every request was answered with its page; clients and proxy agree.
-    let (load, proxy) = (
-        fields(&file("load.tsv")),
-        fields(&file("log/proxy.requests")),
-    );
+    let load = fields(&file("load.tsv"));
+    let proxy = fields(&file("log/proxy.requests"));
     assert!(load.len() > 1000, "{}", load.len());
     assert_eq!(load.iter().filter(|line| line[2] != "200").count(), 0);
     assert_eq!(

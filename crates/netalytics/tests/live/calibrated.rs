@@ -46,7 +46,8 @@ pub fn at_work(mark: &str) -> Vec<String> {
 #[test]
 fn a_calibration_measures_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (file, done) = (folder.path().join("costs.toml"), mark("done"));
+    let file = folder.path().join("costs.toml");
+    let done = mark("done");
     let output = calibrate(&done, &file).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

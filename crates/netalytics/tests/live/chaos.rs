@@ -111,10 +111,8 @@ impl<'b> Witness<'b> {
 
     /// Number of requests of a phase missing in the rows; panics if one is counted twice.
     fn missing(&self, phase: &Phase) -> Counts {
-        let (logged, counted) = (
-            self.load.logged(phase),
-            self.load.counted(phase, &self.rows()),
-        );
+        let logged = self.load.logged(phase);
+        let counted = self.load.counted(phase, &self.rows());
         for (asked, n) in &counted {
             let of = logged.get(asked).copied().unwrap_or(0);
             assert!(
@@ -319,7 +317,8 @@ impl<'b> Witness<'b> {
                 .map(|(_, n)| n)
                 .sum::<u64>()
         };
-        let (all, unseen) = (of(0), of(7));
+        let all = of(0);
+        let unseen = of(7);
         assert!(
             late <= all && all - late <= unseen,
             "{all} missing, {late} late, {unseen} maybe unseen"
@@ -337,10 +336,8 @@ impl<'b> Witness<'b> {
         // An open file keeps its space.
         drop(file);
         // Exceeds the store's reserve.
-        let (long, url) = (
-            "x".repeat(2000),
-            format!("http://{}/item/disk/2/", self.team.bed.address("web1")),
-        );
+        let long = "x".repeat(2000);
+        let url = format!("http://{}/item/disk/2/", self.team.bed.address("web1"));
         shell(
             &self.team.bed.ns(CLIENTS),
             &format!("curl -s -o /dev/null '{url}[1-3000]/{long}'"),
@@ -458,7 +455,8 @@ impl<'b> Witness<'b> {
                 .filter(|(asked, _)| asked.second < 2)
                 .map(|(_, n)| n)
                 .sum();
-            let (all, late) = (missing.values().sum::<u64>(), self.late("cache") - late);
+            let all = missing.values().sum::<u64>();
+            let late = self.late("cache") - late;
             if late <= all && all - late <= at_first {
                 Ok(())
             } else {

@@ -72,7 +72,8 @@ fn a_study_measures_every_cell_and_leaves_nothing() {
         "python3"
     );
     let folder = tempfile::tempdir().expect("a folder");
-    let (out, temporary) = (folder.path().join("out"), folder.path().join("tmp"));
+    let out = folder.path().join("out");
+    let temporary = folder.path().join("tmp");
     fs::create_dir(&temporary).expect("a folder");
     let done = mark("study");
     let output = study(&done, &out, &temporary).output().expect("it starts");
@@ -176,7 +177,8 @@ fn is_plausible(row: &Row) {
     }
     assert!(number("switch_cpu_s") > 0.0, "{:?}", row.0);
     assert_eq!(number("undecodable"), 0.0, "{:?}", row.0);
-    let (forwarded, reports) = (number("forwarded"), number("reports"));
+    let forwarded = number("forwarded");
+    let reports = number("reports");
     // Packets and samples in queues at the start and the end.
     let pending = 300.0 + 0.1 * forwarded;
     let rate = number("rate");

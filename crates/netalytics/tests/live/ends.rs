@@ -62,7 +62,9 @@ fn silent_windows_count_zero_or_are_named() {
         &["-i", "eth0", "udp port 4001"],
     );
     net.send(3, 4001);
-    let (silent, counted, grouped) = (silent.end(), counted.end(), grouped.end());
+    let silent = silent.end();
+    let counted = counted.end();
+    let grouped = grouped.end();
     let zeros = |rows: &[String]| rows.iter().filter(|n| *n == "0").count();
     let counts = silent.column("count");
     // On a busy machine, the end is late.

@@ -70,7 +70,9 @@ for tags in [tag('8100', 7), tag('8100', 8), tag('88a8', 7) + tag('8100', 8), b'
         "{}",
         String::from_utf8_lossy(&sent.stderr)
     );
-    let (tagged, all, cooked) = (tagged.interrupt(), all.interrupt(), cooked.interrupt());
+    let tagged = tagged.interrupt();
+    let all = all.interrupt();
+    let cooked = cooked.interrupt();
     for captured in [&tagged, &all, &cooked] {
         captured.check();
     }

@@ -57,12 +57,10 @@ fn an_interface_that_is_removed_does_not_end_a_job_in_silence() {
     let ns = net.server.as_str();
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (data, token, policy, own) = (
-        path("server"),
-        path("one.token"),
-        path("policy.toml"),
-        path("agent"),
-    );
+    let data = path("server");
+    let token = path("one.token");
+    let policy = path("policy.toml");
+    let own = path("agent");
     let _server = start(
         ns,
         &["serve", "--listen", "127.0.0.1:7979", "--data", &data],
@@ -150,7 +148,8 @@ fn an_interface_that_is_removed_does_not_end_a_job_in_silence() {
             .filter(|row| !row.contains("\"count\":0"))
             .count()
     };
-    let (before, end) = (rows(ns), Instant::now() + Duration::from_secs(90));
+    let before = rows(ns);
+    let end = Instant::now() + Duration::from_secs(90);
     while rows(ns) <= before + 3 {
         assert!(Instant::now() < end, "it captures again: {job}");
         net.send(10, 4000);

@@ -74,7 +74,8 @@ impl Load {
     /// Starts all servers, and a client that waits for commands.
     pub fn start(bed: &Bed) -> Load {
         let start = |(host, kind): (&'static str, Kind)| {
-            let (ns, address) = (bed.ns(host), bed.address(host));
+            let ns = bed.ns(host);
+            let address = bed.address(host);
             std::thread::scope(|scope| {
                 scope
                     .spawn(|| (host, Servers::at(&ns, &address, bed.folder(), &[kind])))

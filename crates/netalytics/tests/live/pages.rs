@@ -76,10 +76,8 @@ fn pages_and_statements_are_those_of_the_log_and_a_mistake_is_caught() {
     );
 
     let outcome = |name: &str| serde_json::from_str::<Value>(&file(name)).expect("JSON");
-    let (good, bad) = (
-        outcome("good-statements.json"),
-        outcome("bad-statements.json"),
-    );
+    let good = outcome("good-statements.json");
+    let bad = outcome("bad-statements.json");
     assert_eq!(
         (good["passed"].as_bool(), bad["passed"].as_bool()),
         (Some(true), Some(false)),

@@ -108,7 +108,8 @@ fn redis_commands_agree_with_the_servers_own_statistics() {
              for i in $(seq 100); do echo \"incr n:$i\"; echo \"get n:$i\"; echo \"hget n:$i f\"; done | redis-cli -h {SERVER} >/dev/null"
         ),
     );
-    let (counted, captured) = (redis.counted(), capture.interrupt());
+    let counted = redis.counted();
+    let captured = capture.interrupt();
     assert_eq!(captured.code, Some(0), "{}", captured.err);
     let mut seen = BTreeMap::<String, u64>::new();
     captured

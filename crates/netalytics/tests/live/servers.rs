@@ -44,7 +44,8 @@ impl Servers {
     /// These servers at an address of a namespace, with their own folder in `folder`.
     pub fn at(ns: &str, address: &str, folder: &Path, kinds: &[Kind]) -> Servers {
         let folder = TempDir::new_in(folder).expect("a folder for servers");
-        let (ns, address) = (ns.to_owned(), address.to_owned());
+        let ns = ns.to_owned();
+        let address = address.to_owned();
         let mut servers = Servers {
             ns,
             address,

@@ -29,10 +29,8 @@ impl Terminal {
             .stdout(Stdio::piped())
             .spawn()
             .expect("script starts");
-        let (keys, mut out) = (
-            child.stdin.take().expect("piped"),
-            child.stdout.take().expect("piped"),
-        );
+        let keys = child.stdin.take().expect("piped");
+        let mut out = child.stdout.take().expect("piped");
         let (tell, screen) = channel();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];

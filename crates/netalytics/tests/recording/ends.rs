@@ -37,7 +37,8 @@ fn pcap_of(packets: &[(wire::Timestamp, Vec<u8>)]) -> Vec<u8> {
         bytes.extend(word.to_le_bytes());
     }
     for (ts, frame) in packets {
-        let (seconds, nanos) = (ts.0 / 1_000_000_000, ts.0 % 1_000_000_000);
+        let seconds = ts.0 / 1_000_000_000;
+        let nanos = ts.0 % 1_000_000_000;
         for word in [
             seconds as u32,
             nanos as u32,
@@ -131,7 +132,8 @@ fn a_kill_loses_the_open_row_group_at_most() {
 #[test]
 fn ctrl_c_loses_nothing() {
     let folder = folder();
-    let (recording, json) = (path(&folder, "recording"), path(&folder, "summary.json"));
+    let recording = path(&folder, "recording");
+    let json = path(&folder, "summary.json");
     let mut child = Command::new(BINARY)
         .args([
             "record",
@@ -178,11 +180,9 @@ fn ctrl_c_loses_nothing() {
 #[test]
 fn a_full_disk_is_accounted_for() {
     let folder = folder();
-    let (capture, recording, json) = (
-        path(&folder, "many.pcap"),
-        path(&folder, "recording"),
-        path(&folder, "summary.json"),
-    );
+    let capture = path(&folder, "many.pcap");
+    let recording = path(&folder, "recording");
+    let json = path(&folder, "summary.json");
     fs::write(&capture, many_packets(300_000)).expect("written");
     // File size limit; its signal is ignored, so writing fails.
     let script = format!(

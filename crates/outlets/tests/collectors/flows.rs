@@ -121,7 +121,8 @@ pub fn lines(count: u64) -> Vec<FlowLine> {
                 IpAddr::V4(Ipv4Addr::from_bits(rng.next_u64() as u32 | 0x0100_0001))
             }
         };
-        let (source, destination) = (address(), address());
+        let source = address();
+        let destination = address();
         let start = match n % 20 {
             // nfdump drops the sign of times before 1970: the row has none.
             0 => -5000,

@@ -29,10 +29,10 @@ fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
             .extension()
             .map(|e| e.to_string_lossy().into_owned())
             .unwrap_or_default();
-        match path.is_dir() {
-            true => files(&path, endings, found),
-            false if endings.contains(&ending.as_str()) => found.push(path),
-            false => {}
+        if path.is_dir() {
+            files(&path, endings, found);
+        } else if endings.contains(&ending.as_str()) {
+            found.push(path);
         }
     }
 }

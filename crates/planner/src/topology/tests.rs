@@ -243,7 +243,8 @@ fn a_file_says_what_there_is() {
     );
     assert!((has.memory_gb - 17.18).abs() < 0.01, "{}", has.memory_gb);
     assert_eq!(network.hosts()[0].cores_used, 0.0);
-    let (url, datapath) = ("http://127.0.0.1:8081".into(), "0000000000000002".into());
+    let url = "http://127.0.0.1:8081".into();
+    let datapath = "0000000000000002".into();
     let reached = SwitchAccess::Controller {
         url,
         datapath,

@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn rows_carry_the_event_time_of_their_release() {
-        let (mut held, mut out) = (TupleOrderer::new(usize::MAX), Vec::new());
+        let mut held = TupleOrderer::new(usize::MAX);
+        let mut out = Vec::new();
         held.take(tuples(&[1, 8]));
         held.release(5, &mut out);
         held.release_all(&mut out);
@@ -184,7 +185,8 @@ mod tests {
 
     #[test]
     fn nothing_is_hurried_that_event_time_has_passed() {
-        let (mut held, mut out) = (TupleOrderer::new(0), Vec::new());
+        let mut held = TupleOrderer::new(0);
+        let mut out = Vec::new();
         held.take(tuples(&[1, 2, 3]));
         held.release(4, &mut out);
         assert_eq!(
@@ -198,7 +200,8 @@ mod tests {
     /// All tuples of one time: the median is their time, and all are released.
     #[test]
     fn equal_times_beyond_the_limit_are_released() {
-        let (mut held, mut out) = (TupleOrderer::new(0), Vec::new());
+        let mut held = TupleOrderer::new(0);
+        let mut out = Vec::new();
         held.take(tuples(&[7; 5]));
         held.release(0, &mut out);
         assert_eq!((ends(&out), held.hurried()), (vec![7; 5], 5));

@@ -118,7 +118,8 @@ impl AgentIdentity {
                     .await
             }
             AgentIdentity::Token(access) => {
-                let (id, name) = (access.id, access.name.clone());
+                let id = access.id;
+                let name = access.name.clone();
                 let gone = move || {
                     ServiceError::Forbidden(format!(
                         "the token of agent {name} was revoked or has expired"

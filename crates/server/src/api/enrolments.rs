@@ -88,7 +88,8 @@ pub async fn invite(
     caller: RequestCaller,
     JsonBody(asked, _): JsonBody<InvitationRequest>,
 ) -> Result<(StatusCode, JsonResponse<Invitation>), ApiFailure> {
-    let (who, tls) = (admin(caller)?, tls(&app)?);
+    let who = admin(caller)?;
+    let tls = tls(&app)?;
     if !(1..=INVITATION_SECONDS_MAX).contains(&asked.expires_in_seconds) {
         return Err(ApiFailure::bad(
             "the lifetime of a one-time token is 1 to 604800 seconds",

@@ -122,22 +122,22 @@ pub async fn counters(
 }
 
 pub(super) async fn counted(app: &Arc<AppState>) -> Result<ServiceCounters, ApiFailure> {
-    let (uptime, rates) = (
-        app.started.elapsed().as_secs(),
-        app.rates.refused.load(Ordering::Relaxed),
-    );
+    let uptime = app.started.elapsed().as_secs();
+    let rates = app.rates.refused.load(Ordering::Relaxed);
     let handshakes_failed = app.tls.as_ref().map_or(0, |tls| tls.refusals());
     let waited = app.connections_waited.load(Ordering::Relaxed);
     let evicted = app.admission.evicted();
     app.run(move |service| {
-        let (hub, kept) = (service.hub(), service.history.kept()?);
+        let hub = service.hub();
+        let kept = service.history.kept()?;
         let reached = |bounds: [LimitKind; 2]| {
             bounds
                 .map(|bound| hub.meters.times_reached(bound))
                 .iter()
                 .sum()
         };
-        let (rules, tally) = (service.rules.alerts.rules(), &service.rules.alerts.tally);
+        let rules = service.rules.alerts.rules();
+        let tally = &service.rules.alerts.tally;
         let actions = service.actions.registry.shown();
         Ok(ServiceCounters {
             uptime_seconds: uptime,

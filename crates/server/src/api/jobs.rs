@@ -441,7 +441,8 @@ pub async fn show(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    let who = caller.at_least(AccessRole::View)?;
+    let id = id(&name)?;
     Ok(JsonResponse(
         app.run(move |service| service.jobs.get(&who, id))
             .await?
@@ -459,7 +460,8 @@ pub async fn stop(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
+    let who = caller.at_least(AccessRole::Run)?;
+    let id = id(&name)?;
     let stop = move |service: &Service| {
         let result = service.jobs.stop(&who, id);
         service
@@ -480,7 +482,8 @@ pub async fn renew(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<JobView>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::Run)?, id(&name)?);
+    let who = caller.at_least(AccessRole::Run)?;
+    let id = id(&name)?;
     Ok(JsonResponse(
         app.run(move |service| service.jobs.renew(&who, id))
             .await?
@@ -507,7 +510,8 @@ pub async fn accounts(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<AgentAccounts>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    let who = caller.at_least(AccessRole::View)?;
+    let id = id(&name)?;
     let read = move |service: &Service| {
         service.jobs.get(&who, id)?;
         let (agents, taps) = service.hub().agents(id)?;

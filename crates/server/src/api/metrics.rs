@@ -75,7 +75,8 @@ pub async fn of_jobs(
     QueryParams(params): QueryParams<ResultsParams>,
     headers: HeaderMap,
 ) -> Result<Response, ApiFailure> {
-    let (who, form) = (caller.at_least(AccessRole::View)?, form(&headers));
+    let who = caller.at_least(AccessRole::View)?;
+    let form = form(&headers);
     let numbers = params
         .jobs
         .as_deref()

@@ -263,7 +263,8 @@ fn of_records(page: &mut MetricsPage, service: &Service, health: &FleetHealth) {
 }
 
 fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
-    let (hub, kept) = (service.hub(), service.history.kept()?);
+    let hub = service.hub();
+    let kept = service.history.kept()?;
     for (name, help, count) in [
         (
             "netalytics_windows_closed_total",
@@ -315,7 +316,8 @@ fn of_rows(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError
 }
 
 fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceError> {
-    let (alerts, rules) = (&service.rules.alerts, service.rules.alerts.rules());
+    let alerts = &service.rules.alerts;
+    let rules = service.rules.alerts.rules();
     let sum = |of: fn(&RuleView) -> usize| rules.iter().map(of).sum::<usize>() as f64;
     for (state, number) in [
         ("pending", sum(|r| r.pending)),
@@ -366,10 +368,8 @@ fn of_alerts(page: &mut MetricsPage, service: &Service) -> Result<(), ServiceErr
 }
 
 fn of_actions(page: &mut MetricsPage, service: &Service) {
-    let (actions, tally) = (
-        service.actions.registry.shown(),
-        &service.actions.registry.tally,
-    );
+    let actions = service.actions.registry.shown();
+    let tally = &service.actions.registry.tally;
     for action in &actions {
         let labels = [("action", action.name.as_str())];
         let is_ok = f64::from(u8::from(matches!(

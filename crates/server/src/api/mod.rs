@@ -190,7 +190,8 @@ impl HttpServer {
                 () = &mut end => break,
             };
             let accepted = connections::AcceptedConnection::new(&app, stream, peer);
-            let (app, router) = (app.clone(), router.clone());
+            let app = app.clone();
+            let router = router.clone();
             tokio::spawn(async move {
                 accepted.serve(app, router).await;
                 drop(permit);

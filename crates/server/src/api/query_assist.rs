@@ -107,7 +107,8 @@ pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
             .map(|error| QueryProblem::of(text, error))
             .collect(),
     };
-    let (mut word, mut completions) = (None, Vec::new());
+    let mut word = None;
+    let mut completions = Vec::new();
     if let Some(cursor) = asked
         .cursor
         .filter(|_| text.len() <= query::QUERY_BYTES_MAX)

@@ -103,7 +103,8 @@ pub async fn rows(
     headers: HeaderMap,
     QueryParams(params): QueryParams<RowsParams>,
 ) -> Result<Response, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    let who = caller.at_least(AccessRole::View)?;
+    let id = id(&name)?;
     let format = format_of(params.format.as_deref(), &headers)?;
     if let Some(selection) = selection(&params, app.service.limits().page_rows_max)? {
         return selected(&app, (who, id), (params.result, selection), format).await;
@@ -264,7 +265,8 @@ pub async fn results(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<ResultList>, ApiFailure> {
-    let (who, id) = (caller.at_least(AccessRole::View)?, id(&name)?);
+    let who = caller.at_least(AccessRole::View)?;
+    let id = id(&name)?;
     let read = move |service: &Service| {
         service.jobs.get(&who, id)?;
         let of = |result: KeptResult| ResultAnswer {

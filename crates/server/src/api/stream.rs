@@ -91,7 +91,8 @@ struct StreamSlot {
 
 impl StreamSlot {
     fn take(app: &Arc<AppState>, owner: &str) -> Result<StreamSlot, ApiFailure> {
-        let (hub, limits) = (app.service.hub(), app.service.limits());
+        let hub = app.service.hub();
+        let limits = app.service.limits();
         let before = hub.streams.fetch_add(1, Ordering::Relaxed);
         let mut of_all = hub
             .streams_of

@@ -36,7 +36,8 @@ impl ControlDriver {
         agents: &AgentDirectory,
         now: SessionTime,
     ) -> Result<ControlDriver, StoreError> {
-        let (mut saved, mut progress) = (BTreeMap::new(), BTreeMap::new());
+        let mut saved = BTreeMap::new();
+        let mut progress = BTreeMap::new();
         for known in store.controls.jobs()? {
             let id = known.job;
             if let Some(job) = job_codec::read(id.0, &known.saved, Bytes::from(known.body)) {
@@ -45,14 +46,13 @@ impl ControlDriver {
             }
         }
         let control = ServerControl::new(settings, restored(&store.jobs, agents, &saved)?, now);
-        let (store, jobs) = (store.controls.clone(), store.jobs.clone());
         Ok(ControlDriver {
             settings,
             control,
             saved,
             progress,
-            store,
-            jobs,
+            store: store.controls.clone(),
+            jobs: store.jobs.clone(),
         })
     }
 
@@ -84,7 +84,8 @@ impl ControlDriver {
                 continue;
             };
             let id = JobId(job.id);
-            let (state, body) = (job_codec::write(job), job_codec::write_body(&job.request));
+            let state = job_codec::write(job);
+            let body = job_codec::write_body(&job.request);
             if let Err(error) = self.store.save_job(id, &state, &body) {
                 tracing::error!("cannot store job {id}: {error}");
                 return Err(JobSaveError(error));

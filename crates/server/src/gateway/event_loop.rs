@@ -151,7 +151,8 @@ impl EventLoop {
                 agent,
                 out,
             }) => {
-                let (mut limits, now) = (self.settings.link, self.now());
+                let mut limits = self.settings.link;
+                let now = self.now();
                 if self.obstacle.is_some() {
                     limits.window_bytes = 0;
                 }

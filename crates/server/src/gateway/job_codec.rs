@@ -239,7 +239,8 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<ControlledJob> {
         SavedState::Ended(why) => JobState::Ended(read_why(why)),
     };
     let degraded: BTreeSet<Degradation> = saved.degraded.into_iter().map(read_degraded).collect();
-    let (agents, granted) = (saved.agents, saved.granted);
+    let agents = saved.agents;
+    let granted = saved.granted;
     let shares = saved.shares.unwrap_or_else(|| {
         agents
             .keys()

@@ -134,7 +134,8 @@ impl JobJoiner {
             bytes_max,
         } = self.limits;
         self.join = TapJoin::new(patience_ns, bytes_max).begin_at(through_ns, counts);
-        let (mut last, mut unreadable) = (0, 0);
+        let mut last = 0;
+        let mut unreadable = 0;
         loop {
             let frames = store.read(self.job, last, FRAMES)?;
             let Some(newest) = frames.last() else { break };

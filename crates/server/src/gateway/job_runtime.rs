@@ -222,7 +222,8 @@ impl JobRuntime {
                 let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
                 let table = |(i, name)| {
                     let schema = windows.collector.engine().result_schema(i).clone();
-                    let (columns, keys) = (schema.ids().collect(), pipelines[i].group.len());
+                    let columns = schema.ids().collect();
+                    let keys = pipelines[i].group.len();
                     ResultTable {
                         processor: Some(name),
                         schema,
@@ -324,7 +325,8 @@ impl JobRuntime {
 
     /// Notes the losses of lanes until a later lane of the same agent covers whole windows.
     fn remember_losses(&mut self) {
-        let (reach, now) = (self.reach_ns(), self.progress.watermark_ns);
+        let reach = self.reach_ns();
+        let now = self.progress.watermark_ns;
         let later: BTreeMap<String, i64> = self
             .lanes
             .known
@@ -706,7 +708,8 @@ impl JobRuntime {
     /// Current counters of its monitors.
     pub fn account(&self) -> JobAccount {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        let (mut records_lost, mut tuples_lost) = (0, 0);
+        let mut records_lost = 0;
+        let mut tuples_lost = 0;
         for known in self.lanes.known.values() {
             records_lost += known.facts.records_lost;
             tuples_lost += known.facts.tuples_lost;

@@ -107,7 +107,8 @@ impl JobRuntimes {
                     // The job has been removed, so the agent may drop its records.
                     let records = range.newest.saturating_sub(range.oldest).saturating_add(1);
                     meters.records_unclaimed.add(records);
-                    let (durable, watermark_ns) = (range.newest, i64::MIN);
+                    let durable = range.newest;
+                    let watermark_ns = i64::MIN;
                     lanes.push(LaneResume {
                         lane: range.lane,
                         durable,
@@ -125,7 +126,8 @@ impl JobRuntimes {
                     attempt: key.attempt,
                 };
                 if lanes.iter().all(|resume| resume.lane != lane) {
-                    let (durable, watermark_ns) = (known.seq, known.facts.watermark_ns);
+                    let durable = known.seq;
+                    let watermark_ns = known.facts.watermark_ns;
                     lanes.push(LaneResume {
                         lane,
                         durable,

@@ -376,7 +376,8 @@ mod tests {
             };
             let mut copying = MirrorWorker::new(JOB, planned, tell);
             copying.ask(wish, MirrorStage::Beginning);
-            let (lost, gone) = (said(&events), said(&events));
+            let lost = said(&events);
+            let gone = said(&events);
             assert!(matches!(lost, MirrorEvent::Lost(why) if why.ends_with(text)));
             assert!(matches!(gone, MirrorEvent::Gone(Err(_))));
         }

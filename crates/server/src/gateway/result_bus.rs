@@ -66,7 +66,8 @@ impl ResultBus {
     pub fn begin_reading(&self, runtime: &mut JobRuntime, request: Option<MergeRequest>) {
         let is_merged = |request: &MergeRequest| !request.plan.dataflow.pipelines.is_empty();
         if let (Some(request), Some(bus)) = (request.filter(is_merged), &self.bus) {
-            let (bus, events) = (bus.clone(), self.events.clone());
+            let bus = bus.clone();
+            let events = self.events.clone();
             runtime.input = JobInput::Bus(MergeReader::begin(runtime.id, bus, request, events));
         }
     }

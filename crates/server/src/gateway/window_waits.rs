@@ -13,7 +13,8 @@ impl JobRuntime {
     /// Marks agents as missing after their timeout. An agent that rejects the job does not take part in it and is not
     /// missing.
     pub fn give_up(&mut self, now_ns: u64, state_on: &dyn Fn(&str) -> Option<ObservedState>) {
-        let (mut given_up, mut refused) = (Vec::new(), Vec::new());
+        let mut given_up = Vec::new();
+        let mut refused = Vec::new();
         for (agent, awaited) in &mut self.lanes.awaited {
             let state = state_on(agent);
             if state == Some(ObservedState::Refused) {

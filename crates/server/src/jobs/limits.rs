@@ -96,7 +96,8 @@ pub struct ServiceLimits {
 
 impl Default for ServiceLimits {
     fn default() -> ServiceLimits {
-        let (hub, delivery) = (HubLimits::default(), DeliveryLimits::default());
+        let hub = HubLimits::default();
+        let delivery = DeliveryLimits::default();
         ServiceLimits {
             jobs_max: 100,
             jobs_per_owner_max: 50,

@@ -252,10 +252,8 @@ mod tests {
     fn a_ring_says_when_it_has_forgotten() {
         let mut ring = EventRing::default();
         let now = Instant::now();
-        let (time, bytes) = (
-            Duration::from_secs(60),
-            3 * event(0, EventKind::ClosedWindow).bytes(),
-        );
+        let time = Duration::from_secs(60);
+        let bytes = 3 * event(0, EventKind::ClosedWindow).bytes();
         (1..=5).for_each(|seq| ring.push(event(seq, EventKind::ClosedWindow), (now, time, bytes)));
         let behind = |ring: &EventRing, seq| {
             ring.behind(seq)

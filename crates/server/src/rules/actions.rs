@@ -78,7 +78,8 @@ impl ActionRegistry {
                 RunningAction::of(stored, limits.groups_max, is_busy).map(|known| (id, known)),
             );
         }
-        let (inner, named) = (Mutex::new(running), OnceLock::new());
+        let inner = Mutex::new(running);
+        let named = OnceLock::new();
         Ok(ActionRegistry {
             store,
             limits,

@@ -117,7 +117,8 @@ impl AlertRegistry {
             silences: silences.collect(),
             parted: Vec::new(),
         };
-        let (receivers, tally) = (OnceLock::new(), AlertCounters::default());
+        let receivers = OnceLock::new();
+        let tally = AlertCounters::default();
         Ok(AlertRegistry {
             store,
             limits,

@@ -134,10 +134,10 @@ fn begin(partial: &Path) -> io::Result<File> {
         .map_err(|_| io::Error::other("another backup is being written there"))?;
     for entry in fs::read_dir(partial)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true => fs::remove_dir_all(&path)?,
-            false if path.ends_with(LOCK) => {}
-            false => fs::remove_file(&path)?,
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+        } else if !path.ends_with(LOCK) {
+            fs::remove_file(&path)?;
         }
     }
     Ok(lock)
@@ -308,7 +308,8 @@ impl BackupWriter<'_> {
     }
 
     fn file(&mut self, path: &Path) -> Result<(), String> {
-        let (from, to) = (self.data.join(path), self.to.join(path));
+        let from = self.data.join(path);
+        let to = self.to.join(path);
         match copy(&from, &to) {
             Ok(facts) => drop(self.files.insert(relative(self.to, &to)?, facts)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {}
@@ -390,7 +391,9 @@ fn facts_of(path: &Path) -> io::Result<BackupFile> {
 }
 
 fn read(file: &mut File, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<BackupFile> {
-    let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; 256 << 10]);
+    let mut hash = Sha256::new();
+    let mut bytes = 0;
+    let mut buffer = vec![0; 256 << 10];
     loop {
         match file.read(&mut buffer) {
             Ok(0) => break,

@@ -142,7 +142,10 @@ impl RowHistory {
 
     /// The oldest rows in the store, up to the size of a segment.
     fn for_segment(&self, job: JobId, result: &KeptResult) -> Result<Vec<RowTail>, PersistError> {
-        let (mut all, mut from, mut rows, mut bytes) = (Vec::new(), 0, 0, 0);
+        let mut all = Vec::new();
+        let mut from = 0;
+        let mut rows = 0;
+        let mut bytes = 0;
         loop {
             let some = self.results.tail((job, result.place), from, TAIL_BATCHES)?;
             let Some(last) = some.last() else {

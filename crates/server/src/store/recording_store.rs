@@ -433,10 +433,8 @@ mod tests {
 
     #[test]
     fn what_changes_while_it_is_looked_at_is_shown_and_looked_at_again() {
-        let (data, folder) = (
-            tempfile::tempdir().expect("a folder"),
-            tempfile::tempdir().expect("a folder"),
-        );
+        let data = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.pcap"), "packets").expect("a file");
         let reader = Arc::new(GrowingFile(AtomicI64::new(0)));
         let shelf = RecordingStore::open(

@@ -109,10 +109,8 @@ fn rows_that_are_not_folded_are_for_raw() {
         .clone();
     let job = job.as_str().expect("id");
     server.ended(job);
-    let (view, raw) = (
-        token(&server, "v", "view", &[]),
-        token(&server, "r", "raw", &[]),
-    );
+    let view = token(&server, "v", "view", &[]);
+    let raw = token(&server, "r", "raw", &[]);
     let rows = format!("/api/v1/jobs/{job}/rows");
     assert_eq!(server.ask_as(&view, "GET", &rows, None).status, 403);
     assert_eq!(
@@ -184,10 +182,8 @@ fn a_scoped_token_keeps_to_its_networks() {
 #[test]
 fn a_job_is_stopped_by_its_owner_or_an_admin() {
     let server = Server::start(TestFleet::new(Way::Note));
-    let (a, b) = (
-        token(&server, "a", "run", &[]),
-        token(&server, "b", "run", &[]),
-    );
+    let a = token(&server, "a", "run", &[]);
+    let b = token(&server, "b", "run", &[]);
     let asked = json!({ "query": "PARSE http PROCESS (rate)" });
     let job = server
         .ask_as(&a, "POST", "/api/v1/jobs", Some(&asked))

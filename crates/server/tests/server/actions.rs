@@ -55,7 +55,8 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     // The first two attempts fail.
     let Some(hook) = Hook::start(2) else { return };
     testkit::require!("redis-server", "redis-cli");
-    let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
     let in_redis = |words: &[&str]| {
         let output = Command::new("redis-cli")
             .args(["--raw", "-p", &port.to_string()])
@@ -215,7 +216,8 @@ fn who_may_make_actions_and_what_is_wrong_with_them() {
             .json();
         made["secret"].as_str().expect("a secret").to_owned()
     };
-    let (view, run) = (token("view"), token("run"));
+    let view = token("view");
+    let run = token("run");
     let proxy = json!({ "to": ["proxy"] });
     for (who, more, status, says) in [
         (&view, &proxy, 403, "run"),

@@ -79,7 +79,8 @@ fn publish_without(
     let coverage = AgentCoverage {
         missing: missing.iter().map(|agent| (*agent).to_owned()).collect(),
     };
-    let (state, watermark_ns) = (WindowState::Closed, watermark * 1_000_000_000);
+    let state = WindowState::Closed;
+    let watermark_ns = watermark * 1_000_000_000;
     let delivery = ResultDelivery {
         job,
         result: 0,
@@ -207,7 +208,9 @@ fn alerts_come_in_pages() {
     let all = whole["alerts"].as_array().expect("alerts");
     assert_eq!((all.len(), &whole["next"]), (8, &Value::Null));
     for limit in [1, 3, 4, 8] {
-        let (mut found, mut after, mut pages) = (Vec::new(), String::new(), 0);
+        let mut found = Vec::new();
+        let mut after = String::new();
+        let mut pages = 0;
         loop {
             let page = server
                 .get(&format!("/api/v1/alerts?limit={limit}{after}"))
@@ -574,11 +577,9 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
             .expect("a secret")
             .to_owned()
     };
-    let (view, run, other) = (
-        token("looks", "view"),
-        token("one", "run"),
-        token("two", "run"),
-    );
+    let view = token("looks", "view");
+    let run = token("one", "run");
+    let other = token("two", "run");
     server
         .ask_as(&view, "POST", "/api/v1/alert-rules", Some(&rule(json!({}))))
         .of(403);

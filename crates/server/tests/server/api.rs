@@ -95,7 +95,8 @@ fn pages_and_times_cut_the_rows_without_losing_any() {
     let rows = all["rows"].as_array().expect("rows").clone();
     assert_eq!(all["next"], Value::Null);
     assert_eq!(all["total"], rows.len().to_string());
-    let (mut paged, mut after) = (Vec::new(), String::new());
+    let mut paged = Vec::new();
+    let mut after = String::new();
     loop {
         let page = server
             .get(&format!("/api/v1/jobs/{job}/rows?limit=7{after}"))
@@ -128,7 +129,8 @@ fn pages_and_times_cut_the_rows_without_losing_any() {
             .parse::<i64>()
             .expect("nanoseconds")
     };
-    let (since, until) = (time(&rows[rows.len() / 4]), time(&rows[rows.len() / 2]));
+    let since = time(&rows[rows.len() / 4]);
+    let until = time(&rows[rows.len() / 2]);
     let cut: Vec<_> = rows
         .iter()
         .filter(|row| (since..until).contains(&time(row)))
@@ -204,10 +206,8 @@ fn a_query_that_is_wrong_is_shown_where() {
     assert_eq!(answer["code"], "query");
     let place = &answer["place"];
     let text = asked["query"].as_str().expect("text");
-    let (start, end) = (
-        place["start"].as_u64().expect("n") as usize,
-        place["end"].as_u64().expect("n") as usize,
-    );
+    let start = place["start"].as_u64().expect("n") as usize;
+    let end = place["end"].as_u64().expect("n") as usize;
     assert_eq!(&text[start..end], "statu");
     let utf16: Vec<u16> = text.encode_utf16().collect();
     let of = |name: &str| place[name].as_u64().expect("n") as usize;

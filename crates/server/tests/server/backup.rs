@@ -65,7 +65,8 @@ fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
         }
     });
     assert!(taken > 3, "{taken} backups while rows moved");
-    let (mut longest, mut dropped) = (0, 0);
+    let mut longest = 0;
+    let mut dropped = 0;
     for n in 0..taken {
         let data = own.path().join(format!("data-{n}"));
         server::restore(&own.path().join(format!("backup-{n}")), &data).expect("restored");
@@ -156,7 +157,8 @@ fn all_of_a_data_directory_comes_back_and_is_its_owners_only() {
         }
     }
     server.end();
-    let (before, after) = (files(&server.folder), files(&data));
+    let before = files(&server.folder);
+    let after = files(&data);
     let is_same = |path: &&PathBuf| before.get(*path) == after.get(*path);
     // The log of an open store is not a separate file.
     let is_log = |path: &&PathBuf| path.to_string_lossy().starts_with("store.sqlite-");

@@ -47,10 +47,8 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 /// Opens 600 idle unauthenticated connections; returns how many remain while authenticated ones continue.
 fn remaining(address_of: impl Fn(u16) -> Ipv4Addr) -> usize {
     let server = Server::start(TestFleet::new(Way::Note));
-    let (to, token) = (
-        server.address,
-        format!("Authorization: Bearer {}\r\n", server.token),
-    );
+    let to = server.address;
+    let token = format!("Authorization: Bearer {}\r\n", server.token);
     let evicted = Runtime::new().expect("a runtime").block_on(async {
         let mut early = connect(Ipv4Addr::LOCALHOST, to).await;
         assert_eq!(
@@ -126,10 +124,8 @@ fn idle_connections_from_many_addresses_have_three_quarters() {
 #[test]
 fn who_has_a_token_takes_the_places_of_those_without() {
     let server = Server::start(TestFleet::new(Way::Note));
-    let (to, token) = (
-        server.address,
-        format!("Authorization: Bearer {}\r\n", server.token),
-    );
+    let to = server.address;
+    let token = format!("Authorization: Bearer {}\r\n", server.token);
     Runtime::new().expect("a runtime").block_on(async {
         let mut idle = Vec::new();
         for n in 0..384 {
@@ -177,10 +173,8 @@ fn who_has_a_token_takes_the_places_of_those_without() {
 #[test]
 fn heads_that_come_slowly_are_cut() {
     let server = Server::start(TestFleet::new(Way::Note));
-    let (to, token) = (
-        server.address,
-        format!("Authorization: Bearer {}\r\n", server.token),
-    );
+    let to = server.address;
+    let token = format!("Authorization: Bearer {}\r\n", server.token);
     Runtime::new().expect("a runtime").block_on(async {
         let mut slow = Vec::new();
         for _ in 0..100 {

@@ -162,7 +162,8 @@ impl Fleet for TestFleet {
             }
             Way::Refuse(_) | Way::Note => return Ok(()),
         };
-        let (hub, order) = (self.hub().clone(), order.clone());
+        let hub = self.hub().clone();
+        let order = order.clone();
         let stop = live::StopSignal::default();
         self.stops
             .lock()

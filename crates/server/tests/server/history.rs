@@ -99,7 +99,8 @@ pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
 
 /// All stored counts, page by page.
 pub fn counts(server: &Server, job: JobId) -> Vec<u64> {
-    let (mut found, mut after) = (Vec::new(), String::new());
+    let mut found = Vec::new();
+    let mut after = String::new();
     loop {
         let page = server
             .get(&format!("/api/v1/jobs/{job}/rows?limit=3000{after}"))
@@ -161,7 +162,8 @@ fn many_rows_become_files_and_none_is_lost_or_told_twice() {
         sets.problems
     );
     // By time: windows 20 to 29.
-    let (since, until) = (200_000_000_000_i64, 300_000_000_000_i64);
+    let since = 200_000_000_000_i64;
+    let until = 300_000_000_000_i64;
     let path = format!("/api/v1/jobs/{job}/rows?since={since}&until={until}&limit=10000");
     let page = server.get(&path).of(200).json();
     let found: Vec<_> = page["rows"]
@@ -424,7 +426,8 @@ fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
             .expect("a number")
     };
     for segment in [0, 1] {
-        let (folder, first) = (of(segment), number(&of(segment)));
+        let folder = of(segment);
+        let first = number(&of(segment));
         let file = folder.join("group-count/group-count-000001.parquet");
         let kept = std::fs::read(&file).expect("it is there");
         for (what, damage) in DAMAGES {

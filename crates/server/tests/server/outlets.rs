@@ -57,8 +57,10 @@ impl Receiver {
             is_connected: Arc::default(),
             is_over: Arc::default(),
         };
-        let (taken, seen) = (receiver.taken.clone(), receiver.seen.clone());
-        let (answer, is_over) = (receiver.answer.clone(), receiver.is_over.clone());
+        let taken = receiver.taken.clone();
+        let seen = receiver.seen.clone();
+        let answer = receiver.answer.clone();
+        let is_over = receiver.is_over.clone();
         let is_connected = receiver.is_connected.clone();
         std::thread::spawn(move || {
             for connection in listener.incoming() {
@@ -130,7 +132,8 @@ impl Drop for Receiver {
 
 /// Reads the identifier and body of a request.
 fn post(connection: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
-    let (mut id, mut length) = (String::new(), 0);
+    let mut id = String::new();
+    let mut length = 0;
     loop {
         let mut line = String::new();
         if connection.read_line(&mut line).ok()? == 0 {
@@ -152,7 +155,8 @@ fn post(connection: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
 
 #[test]
 fn rows_are_delivered_as_they_are_committed() {
-    let (server, receiver) = (Server::start(TestFleet::new(Way::Note)), Receiver::start());
+    let server = Server::start(TestFleet::new(Way::Note));
+    let receiver = Receiver::start();
     let job = standing(&server, &json!({ "to": [receiver.url()] }));
     announce(&server, job);
     close(&server, job, 0, &[("/a", 1), ("/b", 2)]);
@@ -184,7 +188,8 @@ fn rows_are_delivered_as_they_are_committed() {
 
 #[test]
 fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
-    let (server, receiver) = (Server::start(TestFleet::new(Way::Note)), Receiver::start());
+    let server = Server::start(TestFleet::new(Way::Note));
+    let receiver = Receiver::start();
     receiver.answer("503 Service Unavailable");
     let job = standing(&server, &json!({ "to": [receiver.url()] }));
     announce(&server, job);
@@ -222,7 +227,8 @@ fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
 
 #[test]
 fn a_server_that_begins_again_goes_on_where_it_was() {
-    let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::start();
     let start = || {
         Server::over(
             folder.path(),
@@ -268,7 +274,8 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
         outlet_rows_max: 3,
         ..ServiceLimits::default()
     };
-    let (server, port) = (Server::with(TestFleet::new(Way::Note), limits), free_port());
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let port = free_port();
     let job = standing(
         &server,
         &json!({ "to": [format!("tcp://127.0.0.1:{port}")] }),
@@ -296,8 +303,10 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
         told => Err(told.to_string()),
     });
     let told = outlet(&server, job);
-    let (delivered, lost) = (told["delivered"].as_u64(), told["lost"]["backlog"].as_u64());
-    let (delivered, lost) = (delivered.expect("a number"), lost.expect("a number"));
+    let delivered = told["delivered"].as_u64();
+    let lost = told["lost"]["backlog"].as_u64();
+    let delivered = delivered.expect("a number");
+    let lost = lost.expect("a number");
     // Rows of the first attempts, and the last three.
     assert!(
         delivered + lost == 8 && (3..8).contains(&delivered),
@@ -310,7 +319,8 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
 #[test]
 fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
     for (place, (what, damage)) in DAMAGES.into_iter().enumerate() {
-        let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
+        let folder = tempfile::tempdir().expect("a folder");
+        let receiver = Receiver::start();
         let start = || {
             Server::over(
                 folder.path(),
@@ -347,7 +357,8 @@ fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
         receiver.answer("200 OK");
         let server = start();
         announce(&server, job);
-        let (lost, left) = (gone.len() as u64, (all.len() - gone.len()) as u64);
+        let lost = gone.len() as u64;
+        let left = (all.len() - gone.len()) as u64;
         let told = delivered(&server, job, left);
         assert_eq!(
             told["lost"],
@@ -455,7 +466,8 @@ fn who_may_have_rows_delivered_and_where() {
             .of(201);
         made.json()["secret"].as_str().expect("a secret").to_owned()
     };
-    let (run, admin) = (token("run"), server.token.clone());
+    let run = token("run");
+    let admin = server.token.clone();
     const COUNT: &str = "PARSE http PROCESS (group-count: group=url)";
     for (who, query, to, status, part) in [
         (

@@ -86,10 +86,8 @@ fn quarters(recording: &Path) -> [String; 5] {
         i128::from(row["ts_end"].as_i64().expect("a time"))
     };
     let times: Vec<i128> = rows.iter().map(time).collect();
-    let (first, last) = (
-        *times.iter().min().expect("rows"),
-        *times.iter().max().expect("rows"),
-    );
+    let first = *times.iter().min().expect("rows");
+    let last = *times.iter().max().expect("rows");
     let at =
         |n: i128| jiff::Timestamp::from_nanosecond(first + (last - first) * n / 4).expect("a time");
     std::array::from_fn(|n| at(n as i128).to_string())
@@ -394,7 +392,9 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
             )
             .status
     };
-    let (view, run, raw) = (token("view", &[]), token("run", &[]), token("raw", &[]));
+    let view = token("view", &[]);
+    let run = token("run", &[]);
+    let raw = token("raw", &[]);
     let scoped = token("raw", &["10.20.0.21/32"]);
     let results = "PARSE http SINCE '2026-01-01' PROCESS (rate)";
     let tuples = "PARSE http SINCE '2026-01-01' LIMIT 3 ROWS";
@@ -423,7 +423,8 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
             .of(200)
             .json()
     };
-    let (own, other) = (answer(&raw), answer(&scoped));
+    let own = answer(&raw);
+    let other = answer(&scoped);
     assert_eq!(
         (own["job"].as_str(), &other["job"]),
         (Some("1"), &Value::Null)
@@ -469,10 +470,8 @@ fn an_answer_has_bounds_and_says_what_it_left_out() {
         .ask("POST", "/api/v1/query", Some(&body))
         .of(200)
         .json();
-    let (rows, left) = (
-        answer["results"][0]["rows"].as_array().expect("rows"),
-        &answer["results"][0]["left_out"],
-    );
+    let rows = answer["results"][0]["rows"].as_array().expect("rows");
+    let left = &answer["results"][0]["left_out"];
     assert_eq!(
         (
             rows.len() as u64 + left.as_u64().expect("a number"),

@@ -59,10 +59,8 @@ fn who_scrapes_sees_how_the_server_does() {
             .json();
         made["secret"].as_str().expect("a secret").to_owned()
     };
-    let (agent, some) = (
-        token("a", "agent", &[]),
-        token("b", "view", &["10.0.0.0/8"]),
-    );
+    let agent = token("a", "agent", &[]);
+    let some = token("b", "view", &["10.0.0.0/8"]);
     for secret in [&agent, &some] {
         assert_eq!(server.ask_as(secret, "GET", "/metrics", None).status, 403);
     }
@@ -162,10 +160,8 @@ fn results_of_standing_jobs_are_metrics() {
         ..ServiceLimits::default()
     };
     let server = Server::with(TestFleet::new(Way::Note), limits);
-    let (job, raw) = (
-        standing(&server, &json!({})),
-        standing(&server, &json!({ "redact": false })),
-    );
+    let job = standing(&server, &json!({}));
+    let raw = standing(&server, &json!({ "redact": false }));
     [job, raw].iter().for_each(|job| announce(&server, *job));
     close(&server, job, 0, &[("/old", 7)]);
     close(&server, job, 10, &[("/a", 1), ("/b", 2)]);
@@ -319,7 +315,8 @@ fn prometheus_scrapes_with_a_token_and_reads_native_histograms() {
         &distribution(0, "[[1000000,90],[50000000,10]]"),
         WindowState::Closed,
     );
-    let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = free_port();
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("token"), &server.token).expect("written");
     let target = |name: &str, at: &str| {

@@ -60,7 +60,8 @@ fn rows(page: &Value) -> &Vec<Value> {
 
 /// All rows in order of arrival.
 fn all(server: &Server, job: JobId) -> Vec<Value> {
-    let (mut found, mut after) = (Vec::new(), String::new());
+    let mut found = Vec::new();
+    let mut after = String::new();
     loop {
         let page = server
             .get(&format!("/api/v1/jobs/{job}/rows?limit=10000{after}"))

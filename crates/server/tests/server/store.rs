@@ -138,7 +138,8 @@ fn a_copy_is_whole_while_the_server_runs() {
         .map(|_| server.job("PARSE http PROCESS (rate)"))
         .collect();
     let own = tempfile::tempdir().expect("a folder");
-    let (backup, data) = (own.path().join("backup"), own.path().join("data"));
+    let backup = own.path().join("backup");
+    let data = own.path().join("data");
     server::backup(&server.folder, &backup).expect("copied");
     server::restore(&backup, &data).expect("restored");
     let restored = Server::over(&data, TestFleet::new(Way::Note), ServiceLimits::default());

@@ -52,7 +52,9 @@ impl Stream {
 
     /// The next event; `None` at the end of the stream. Skips chunk lengths and comments.
     pub fn next(&mut self) -> Option<Event> {
-        let (mut kind, mut id, mut data) = (None, None, String::new());
+        let mut kind = None;
+        let mut id = None;
+        let mut data = String::new();
         loop {
             let line = self.line()?;
             match line.split_once(": ").unwrap_or((&line, "")) {
@@ -109,7 +111,8 @@ fn is_described(event: &Event) {
 #[test]
 fn a_client_sees_what_is_and_then_what_comes() {
     let server = Server::start(TestFleet::new(Way::Note));
-    let (job, other) = (begin(&server), begin(&server));
+    let job = begin(&server);
+    let other = begin(&server);
     publish(
         &server,
         job,

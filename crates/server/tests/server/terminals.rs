@@ -71,7 +71,8 @@ fn rows_are_read_as_the_server_has_them() {
                     format!("/api/v1/jobs/{job}/rows?limit=10000&result={place}&format={form}");
                 server.get(&path).of(200)
             };
-            let (expected, processor) = (page("jsonl").text(), of["processor"].as_str());
+            let expected = page("jsonl").text();
+            let processor = of["processor"].as_str();
             let arrow = page("arrow");
             let read = read_arrow(&arrow.body, &schema).expect("rows");
             assert_eq!(lines(&read, processor), expected, "{query}");
@@ -109,7 +110,9 @@ fn a_job_that_nobody_renews_is_ended() {
             .of(201)
             .json()
     };
-    let (renewed, left, long) = (start(2), start(2), start(3600));
+    let renewed = start(2);
+    let left = start(2);
+    let long = start(3600);
     let path = format!(
         "/api/v1/jobs/{}/renew",
         renewed["id"].as_str().expect("a number")

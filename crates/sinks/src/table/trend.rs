@@ -255,14 +255,16 @@ impl GroupTrend {
         let known = || values.iter().flatten().copied();
         let low = known().fold(f64::INFINITY, f64::min);
         let high = known().fold(f64::NEG_INFINITY, f64::max);
-        let range = match low <= high {
-            true if low == high => units::number(unit, low),
-            true => format!(
+        let range = if low == high {
+            units::number(unit, low)
+        } else if low < high {
+            format!(
                 "{} – {}",
                 units::number(unit, low),
                 units::number(unit, high)
-            ),
-            false => "-".to_owned(),
+            )
+        } else {
+            "-".to_owned()
         };
         format!("{} {range}", sparkline(&values))
     }

@@ -215,7 +215,8 @@ fn follows_when_traffic_doubles_or_halves() {
         );
         assert!(held >= 6, "{traffic:?}: {held}");
         // A change in small steps.
-        let (mut tuples, mut held) = (200_000.0, 0);
+        let mut tuples = 200_000.0;
+        let mut held = 0;
         for _ in 0..40 {
             tuples *= 1.03;
             held += settle(tuples, 1).1;
@@ -230,7 +231,9 @@ fn follows_when_traffic_doubles_or_halves() {
 
 #[test]
 fn heavy_tails_are_not_held_by_chance() {
-    let (mut held, mut outside, mut open) = (0, 0, 0);
+    let mut held = 0;
+    let mut outside = 0;
+    let mut open = 0;
     for seed in 0..6 {
         let mut random = Random(seed);
         let mut controller = bounded(0.05, ANY, 1.0 / 256.0);

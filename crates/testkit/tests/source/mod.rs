@@ -26,7 +26,8 @@ struct Import {
 impl Source {
     /// The files below a crate's `src`, those of tests aside.
     pub fn all_in(src: &Path) -> Vec<Source> {
-        let (mut folders, mut found) = (vec![src.to_path_buf()], Vec::new());
+        let mut folders = vec![src.to_path_buf()];
+        let mut found = Vec::new();
         while let Some(folder) = folders.pop() {
             for entry in
                 fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
@@ -148,7 +149,8 @@ fn expand(tree: &str, front: &[String], found: &mut Vec<(Vec<String>, String)>) 
             .to_owned();
         return found.push((path, name));
     };
-    let (mut depth, mut from) = (0, 0);
+    let mut depth = 0;
+    let mut from = 0;
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,

@@ -130,7 +130,8 @@ impl OverviewQueries {
             ));
         }
         texts.extend(protocols.iter().filter_map(|protocol| {
-            let (parser, not_found) = (&protocol.parser, protocol.not_found?);
+            let parser = &protocol.parser;
+            let not_found = protocol.not_found?;
             Some(format!(
                 "PARSE {parser} WHERE {not_found} or not ({not_found}) PROCESS (group-count-ratio: group=server_ip, \
                  server_port, of=({not_found}) AS not_found)"

@@ -22,12 +22,10 @@ fn commands() -> impl Iterator<Item = &'static str> {
 fn command(scheme: &str) -> String {
     let queries = commands().filter(|command| command.starts_with("netalytics query"));
     let mut found = queries.filter(|command| command.contains(&format!("{scheme}://")));
-    let (command, next) = (
-        found
-            .next()
-            .unwrap_or_else(|| panic!("{scheme} has no example")),
-        found.next(),
-    );
+    let command = found
+        .next()
+        .unwrap_or_else(|| panic!("{scheme} has no example"));
+    let next = found.next();
     assert_eq!(next, None);
     let shop = super::super::captures().join("shop/in.pcap");
     assert!(command.contains("-i eth0"), "{command}");
@@ -150,7 +148,8 @@ fn expressions_for_a_dashboard_are_understood() {
 #[test]
 fn redis_has_the_ranking_that_is_asked_for() {
     testkit::require!("redis-server", "redis-cli");
-    let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
+    let port = free_port();
+    let folder = tempfile::tempdir().expect("a folder");
     let port = port.to_string();
     let _server = Server::start(Command::new("redis-server").args([
         "--bind",

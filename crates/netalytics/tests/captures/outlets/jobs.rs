@@ -89,10 +89,8 @@ impl Center {
             "agent.token",
             made["secret"].as_str().expect("its secret"),
         );
-        let (url, folder) = (
-            format!("http://127.0.0.1:{}", self.port),
-            self.path("agent"),
-        );
+        let url = format!("http://127.0.0.1:{}", self.port);
+        let folder = self.path("agent");
         let agent = [
             "agent",
             "--server",

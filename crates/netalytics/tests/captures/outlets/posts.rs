@@ -169,7 +169,8 @@ fn a_receiver_that_knows_the_secret_gets_every_row() {
 #[test]
 fn a_receiver_that_is_killed_and_comes_back() {
     testkit::require!("python3");
-    let (folder, packets) = (tempfile::tempdir().expect("a folder"), shop());
+    let folder = tempfile::tempdir().expect("a folder");
+    let packets = shop();
     let secret = super::file(folder.path(), "secret", "s3cret");
     let posts = Posts::start(Path::new("python3"), "webhook", 0, 0);
     let port = posts.port;
@@ -211,11 +212,9 @@ fn a_collector_gets_sums_gauges_and_distributions() {
     done.adds_up();
     assert_eq!((done.code, done.lost()), (Some(0), 0), "{}", done.err);
     let heard = posts.heard();
-    let (mut counts, mut distributions, mut p99) = (
-        BTreeMap::new(),
-        BTreeMap::<_, (f64, BTreeMap<i64, f64>)>::new(),
-        BTreeMap::new(),
-    );
+    let mut counts = BTreeMap::new();
+    let mut distributions = BTreeMap::<_, (f64, BTreeMap<i64, f64>)>::new();
+    let mut p99 = BTreeMap::new();
     for post in &heard {
         assert_eq!(
             (&post["path"], &post["error"]),

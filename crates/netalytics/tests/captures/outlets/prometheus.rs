@@ -19,7 +19,8 @@ impl Prometheus {
     /// `ALLOW_MISSING` names it.
     pub fn start(target: &str) -> Option<Prometheus> {
         testkit::require!("prometheus");
-        let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_port();
         let config = format!(
             "global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}\n\
              scrape_configs: [{{job_name: n, static_configs: [{{targets: ['{target}']}}]}}]\n"

@@ -47,7 +47,8 @@ fn secret(folder: &std::path::Path) -> String {
 #[test]
 fn rankings_are_sorted_sets_and_tuples_are_entries() {
     testkit::require!("redis-server", "redis-cli");
-    let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
+    let port = free_port();
+    let folder = tempfile::tempdir().expect("a folder");
     let _server = start(port);
     let to = format!(
         "redis://127.0.0.1:{port}/0#secret-file={}",
@@ -131,7 +132,9 @@ fn rankings_are_sorted_sets_and_tuples_are_entries() {
 #[test]
 fn a_server_that_is_killed_and_comes_back() {
     testkit::require!("redis-server", "redis-cli");
-    let (port, folder, packets) = (free_port(), tempfile::tempdir().expect("a folder"), shop());
+    let port = free_port();
+    let folder = tempfile::tempdir().expect("a folder");
+    let packets = shop();
     let mut server = start(port);
     let to = format!(
         "redis://127.0.0.1:{port}/0#secret-file={}",

@@ -64,7 +64,8 @@ fn values_in_urls_are_folded_unless_asked_for() {
 
 #[test]
 fn a_reader_that_goes_and_comes_back_gets_the_rest() {
-    let (port, packets) = (free_port(), shop());
+    let port = free_port();
+    let packets = shop();
     let listener = listen(port);
     let to = format!("tcp://127.0.0.1:{port}");
     let mut run = Query::start("PARSE http", &["--to", &to, "--no-redact"]);

@@ -93,10 +93,8 @@ impl Started {
 
 /// A server with that certificate.
 fn start(scheme: &str, certificates: &Certificates, name: &str, port: u16) -> Started {
-    let (certificate, key) = (
-        certificates.text(&format!("{name}.pem")),
-        certificates.text(&format!("{name}.key")),
-    );
+    let certificate = certificates.text(&format!("{name}.pem"));
+    let key = certificates.text(&format!("{name}.key"));
     let server = match scheme {
         "rediss" => Started::Program(Server::start(
             Command::new("redis-server")

@@ -40,7 +40,8 @@ impl Traffic {
         requests: &[(f64, &str, usize, Option<f64>)],
         reset: Option<f64>,
     ) {
-        let (mut client, mut server) = (([10, net, 0, 1], port, 100), ([10, net, 0, 2], 80, 500));
+        let mut client = ([10, net, 0, 1], port, 100);
+        let mut server = ([10, net, 0, 2], 80, 500);
         self.say(begin, (&mut client, &server), 2, b"");
         self.say(begin, (&mut server, &client), 0x12, b"");
         self.say(begin, (&mut client, &server), 0x10, b"");
@@ -67,7 +68,8 @@ impl Traffic {
         let mut file: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
         for (at, frame) in self.0 {
             let ns = (at * 1e9).round() as u64;
-            let (seconds, length) = ((START + ns / 1_000_000_000) as u32, frame.len() as u32);
+            let seconds = (START + ns / 1_000_000_000) as u32;
+            let length = frame.len() as u32;
             let head = [seconds, (ns % 1_000_000_000) as u32, length, length];
             file.extend(head.iter().flat_map(|word| word.to_le_bytes()));
             file.extend(frame);
@@ -113,7 +115,8 @@ fn by_window(ran: &crate::Ran) -> BTreeMap<(String, u64), u64> {
 }
 
 pub fn are_those_of_publishers(cluster: &TestCluster) {
-    let (kafka, folder) = (cluster.kafka.as_str(), Folder::new());
+    let kafka = cluster.kafka.as_str();
+    let folder = Folder::new();
     let query = "PARSE http PROCESS (group-count: group=server_ip, w=5s)";
     let files = [(2, 57.0), (1, 10.0)].map(|(net, last)| capture(&folder, net, last));
     let expected = |of_first: [u64; 4]| -> BTreeMap<(String, u64), u64> {

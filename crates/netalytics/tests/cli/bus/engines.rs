@@ -140,7 +140,8 @@ impl Engines {
 
     /// Records a parser's tuples for DuckDB.
     fn record(&mut self, parser: &str, sample: &str, file: &str) {
-        let (query, recordings) = (format!("PARSE {parser}{sample}"), self.recordings());
+        let query = format!("PARSE {parser}{sample}");
+        let recordings = self.recordings();
         let recordings = format!("{recordings}/{parser}");
         let ran = run(&[
             "record",

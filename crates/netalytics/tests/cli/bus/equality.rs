@@ -131,7 +131,8 @@ fn ways(question: &Question, with_flink: bool) -> &'static [Way] {
 }
 
 pub fn holds(cluster: &TestCluster) {
-    let (plan, begun) = (Plan::of_environment(), Instant::now());
+    let plan = Plan::of_environment();
+    let begun = Instant::now();
     let witness = Witness::start();
     let witness = witness.as_ref();
     eprintln!("seeds from {}", plan.first);

@@ -68,7 +68,8 @@ fn split(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
         bytes.get(..4)?,
         [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]
     );
-    let (mut records, mut rest) = (Vec::new(), bytes.get(HEAD..).filter(|_| is_little)?);
+    let mut records = Vec::new();
+    let mut rest = bytes.get(HEAD..).filter(|_| is_little)?;
     while !rest.is_empty() {
         let length = u32::from_le_bytes(rest.get(8..12)?.try_into().ok()?);
         let (record, behind) = rest.split_at_checked(RECORD + length as usize)?;

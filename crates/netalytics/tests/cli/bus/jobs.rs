@@ -41,7 +41,8 @@ fn agents(cluster: &TestCluster, server: &Server, folder: &Folder) -> (Vec<Proce
             cluster.kafka
         );
         let policy = folder.file(&format!("{name}.toml"), policy.as_bytes());
-        let (token, own) = (server.token(folder, name), folder.path(name));
+        let token = server.token(folder, name);
+        let own = folder.path(name);
         let agent = [
             "agent",
             "--server",

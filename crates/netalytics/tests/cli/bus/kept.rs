@@ -5,7 +5,8 @@ use crate::{Folder, ROOT, run};
 
 /// After the shop's tuples and the cells of the first query were published.
 pub fn what_is_published_is_kept_and_checked(kafka: &str) {
-    let (folder, capture) = (Folder::new(), format!("{ROOT}/captures/shop/in.pcap"));
+    let folder = Folder::new();
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
     let kept = folder.path("kept");
     let of_http: Vec<&&str> = QUERIES
         .iter()

@@ -187,10 +187,8 @@ fn while_a_query_runs(cluster: &TestCluster, folder: &Folder, (engine, start): (
 
 /// A lane reports a limit of the first window after that was emitted.
 fn reported_late(cluster: &TestCluster, folder: &Folder, (engine, start): (&[&str], u64)) {
-    let (what, query) = (
-        "tuples",
-        "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=20s)",
-    );
+    let what = "tuples";
+    let query = "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=20s)";
     let earlier = capture(folder, 22, (START - 100_000, 1), 10);
     assert!(
         publish(&cluster.kafka, "PARSE tcp_pkt_size", what, &earlier)
@@ -241,7 +239,8 @@ fn of_jobs(cluster: &TestCluster, folder: &Folder) {
         "heads.toml",
         format!("[kafka]\nbrokers = '{}'", cluster.kafka).as_bytes(),
     );
-    let (token, own) = (server.token(folder, "heads"), folder.path("heads"));
+    let token = server.token(folder, "heads");
+    let own = folder.path("heads");
     let agent = [
         "agent",
         "--server",

@@ -54,7 +54,8 @@ impl Witness {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python runs");
-        let (asks, answers) = (child.stdin.take(), child.stdout.take().expect("piped"));
+        let asks = child.stdin.take();
+        let answers = child.stdout.take().expect("piped");
         Some(Witness(Mutex::new(Talk {
             child,
             asks,
@@ -123,7 +124,8 @@ impl Opinion<'_> {
             .iter()
             .map(String::as_str)
             .collect();
-        let (mut columns, mut from) = (String::new(), format!("{} AS t0", file(parsers[0])));
+        let mut columns = String::new();
+        let mut from = format!("{} AS t0", file(parsers[0]));
         let mut latest = "t0.ts_end".to_owned();
         for (place, parser) in parsers.iter().enumerate().skip(1) {
             for column in &self.columns[*parser] {
@@ -160,7 +162,8 @@ impl Opinion<'_> {
         let filter: Option<Vec<String>> =
             question.filter.iter().map(|one| one.sql.clone()).collect();
         let groups: Option<Vec<String>> = of.group.iter().map(|one| one.sql.clone()).collect();
-        let (filter, groups) = (filter?, groups?);
+        let filter = filter?;
+        let groups = groups?;
         if !can_be_said {
             return None;
         }

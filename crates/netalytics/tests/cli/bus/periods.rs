@@ -30,7 +30,8 @@ pub fn capture(folder: &Folder, net: u8, (start, seconds): (u64, u64), packets: 
         frame.extend([
             8, 0, 0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, net, 0, 1, 10, net, 0, 2,
         ]);
-        let (port, sequence) = (20_000 + (n % 50) as u16, 1 + (n / 50) as u32 * 10);
+        let port = 20_000 + (n % 50) as u16;
+        let sequence = 1 + (n / 50) as u32 * 10;
         frame.extend(port.to_be_bytes().into_iter().chain(80_u16.to_be_bytes()));
         frame.extend(
             sequence
@@ -93,7 +94,8 @@ pub fn counted(
     let query = format!("{query} SINCE 2001-01-01");
     let ran = run(&[&["query", &query][..], &flags, more].concat());
     assert_eq!(ran.code, 0, "{query}: {}", ran.err);
-    let (mut counts, mut inexact) = (BTreeMap::new(), 0);
+    let mut counts = BTreeMap::new();
+    let mut inexact = 0;
     for row in rows(&ran) {
         let server = row["server_ip"].as_str().expect("a server").to_owned();
         *counts.entry(server).or_insert(0) += row["count"].as_u64().expect("a count");
@@ -142,7 +144,8 @@ fn promises_grow(kafka: &str, topic: &str) -> Vec<i64> {
 /// First column of a record: branch of `[null, long]`, then a zigzag number.
 fn first_long(record: &[u8]) -> i64 {
     assert_eq!(record[0], 2, "not null");
-    let (mut n, mut shift) = (0_u64, 0);
+    let mut n = 0_u64;
+    let mut shift = 0;
     for byte in &record[1..] {
         n |= u64::from(byte & 127) << shift;
         shift += 7;
@@ -154,7 +157,8 @@ fn first_long(record: &[u8]) -> i64 {
 }
 
 pub fn are_added(cluster: &TestCluster) {
-    let (kafka, folder) = (cluster.kafka.as_str(), Folder::new());
+    let kafka = cluster.kafka.as_str();
+    let folder = Folder::new();
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let flink = [
         "--engine",

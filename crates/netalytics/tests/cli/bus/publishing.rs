@@ -68,7 +68,8 @@ struct Publisher {
 impl Publisher {
     /// Fed with the header of a capture, which it needs to start.
     fn start(mut child: Child, capture: &str) -> Publisher {
-        let (mut input, says) = (child.stdin.take(), child.stderr.take().expect("piped"));
+        let mut input = child.stdin.take();
+        let says = child.stderr.take().expect("piped");
         let all = fs::read(capture).expect("a capture");
         // It may have ended, which its messages show.
         let _ = input.as_mut().expect("piped").write_all(&all[..HEAD]);

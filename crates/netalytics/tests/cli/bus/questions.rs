@@ -320,10 +320,8 @@ fn select(terms: &mut Terms<'_>, of: &mut Processor) {
         .filter(|one| of.aggregates.contains(one))
         .collect();
     if !plain.is_empty() && of.values.len() < 2 && terms.chance(30) {
-        let (name, sign) = (
-            terms.one(&plain),
-            terms.one(&[">=", ">", "<", "!=", "is not null"]),
-        );
+        let name = terms.one(&plain);
+        let sign = terms.one(&[">=", ">", "<", "!=", "is not null"]);
         of.having = Some(match (name, sign) {
             (_, "is not null") => format!("{name} is not null"),
             ("share", _) => format!("share {sign} 0.25"),

@@ -147,10 +147,8 @@ fn flink_refuses_what_the_documentation_lists() {
 }
 
 pub fn as_documented(cluster: &TestCluster) {
-    let (kafka, capture) = (
-        cluster.kafka.as_str(),
-        format!("{ROOT}/captures/shop/in.pcap"),
-    );
+    let kafka = cluster.kafka.as_str();
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
     publish(kafka, "PARSE http", &capture, "tuples");
     for (query, tuples, _, cells) in ROWS {
         let refuses = |what: &str, why: &str| {

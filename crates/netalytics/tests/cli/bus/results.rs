@@ -66,7 +66,8 @@ pub fn consumed(cluster: &TestCluster, topic: &str) -> Vec<Told> {
 
 /// Rows of queries over packets, and over published data (`merged`), are in the topic as printed.
 pub fn rows_are_told(cluster: &TestCluster, merged: &[&str]) {
-    let (capture, query) = (format!("{ROOT}/captures/shop/in.pcap"), QUERIES[2]);
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
+    let query = QUERIES[2];
     let to = format!("kafka://{}#name=merged", cluster.kafka);
     let since = format!("{query} SINCE 2001-01-01");
     let asked = [

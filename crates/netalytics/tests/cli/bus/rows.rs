@@ -36,7 +36,8 @@ pub fn different(expected: &[Row], found: &[Row]) -> Option<String> {
                 .cloned()
                 .collect()
         };
-        let (a, b) = (between_silences(of(expected)), between_silences(of(found)));
+        let a = between_silences(of(expected));
+        let b = between_silences(of(found));
         let place = a.iter().zip(&b).position(|(a, b)| !are_alike(a, b));
         if place.is_none() && a.len() == b.len() {
             return None;
@@ -92,7 +93,8 @@ fn are_alike(a: &Row, b: &Row) -> bool {
 fn is_alike(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) if x.is_f64() && y.is_f64() => {
-            let (x, y) = (x.as_f64().unwrap_or(0.0), y.as_f64().unwrap_or(0.0));
+            let x = x.as_f64().unwrap_or(0.0);
+            let y = y.as_f64().unwrap_or(0.0);
             x == y || (x - y).abs() <= 1e-9 * x.abs().max(y.abs())
         }
         (Value::Array(a), Value::Array(b)) => {

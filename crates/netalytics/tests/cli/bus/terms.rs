@@ -111,7 +111,8 @@ impl Terms<'_> {
                 .map(|column| column.values.clone())
                 .unwrap_or_default()
         };
-        let (ips, ports) = (values(format!("{side}_ip")), values(format!("{side}_port")));
+        let ips = values(format!("{side}_ip"));
+        let ports = values(format!("{side}_port"));
         match (ips.is_empty(), ports.is_empty(), self.below(3)) {
             (false, _, 0) => format!("{word} {}", text_of(&self.one(&ips))),
             (_, false, 1) => format!("{word} *:{}", self.one(&ports)),
@@ -135,7 +136,8 @@ impl Terms<'_> {
                 format!("coalesce({sql}, {value})"),
             ),
             3 => {
-                let (condition, sql_of) = (self.condition(0), sql.clone());
+                let condition = self.condition(0);
+                let sql_of = sql.clone();
                 let in_sql = condition
                     .sql
                     .map(|of| format!("CASE WHEN {of} THEN {sql_of} ELSE {value} END"));
@@ -211,7 +213,8 @@ impl Terms<'_> {
                 said(format!("{name} % {n}"), format!("{} % {n}", whole(&name)))
             }),
             1 => self.valued(&[Kind::Text]).map(|(name, ..)| {
-                let (n, separator) = (self.one(&[1, 2, -1]), self.one(&["/", ".", " ", ":"]));
+                let n = self.one(&[1, 2, -1]);
+                let separator = self.one(&["/", ".", " ", ":"]);
                 Said {
                     ours: format!("split({name}, '{separator}', {n})"),
                     sql: None,
@@ -265,7 +268,8 @@ impl Terms<'_> {
     /// A condition.
     pub fn condition(&mut self, depth: usize) -> Said {
         if depth > 0 && self.chance(40) {
-            let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
+            let a = self.condition(depth - 1);
+            let b = self.condition(depth - 1);
             return match self.below(3) {
                 0 => Said {
                     ours: format!("not ({})", a.ours),
@@ -348,7 +352,8 @@ impl Terms<'_> {
     }
 
     fn text_test(&mut self, name: &str, value: &Value, sign: &str) -> Said {
-        let (whole, text) = (literal(value), text_of(value));
+        let whole = literal(value);
+        let text = text_of(value);
         let piece: String = text
             .chars()
             .skip(self.below(3))

@@ -136,7 +136,8 @@ fn of_corpus(era: u64) -> Vec<Place> {
         .iter()
         .filter_map(name_of)
         .collect();
-    let (mut places, mut taken) = (Vec::new(), BTreeSet::new());
+    let mut places = Vec::new();
+    let mut taken = BTreeSet::new();
     for _ in 0..TRIED {
         let file = &files[random.below(files.len() as u64) as usize];
         if places.len() < CAPTURES

@@ -67,8 +67,11 @@ pub fn publishers_come_and_go(cluster: &TestCluster) {
     let seed = number("NETALYTICS_CHAOS_SEED")
         .unwrap_or_else(|| SeededRng::new(std::process::id().into()).next_u64() >> 32);
     eprintln!("NETALYTICS_CHAOS_SEED={seed}");
-    let (folder, mut rng, mut truth) = (Folder::new(), SeededRng::new(seed), Truth::default());
-    let (mut net, mut fates) = (0_u8, BTreeMap::new());
+    let folder = Folder::new();
+    let mut rng = SeededRng::new(seed);
+    let mut truth = Truth::default();
+    let mut net = 0_u8;
+    let mut fates = BTreeMap::new();
     for step in 1..=steps {
         let mut words = Vec::new();
         let mut running = Vec::new();

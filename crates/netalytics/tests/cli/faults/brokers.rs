@@ -13,7 +13,8 @@ use crate::{Folder, Ran, run};
 const LOST_NS: i64 = 5_000_000_000 + 1_000_000_000 + 250_000_000;
 
 pub fn a_killed_publisher(cluster: &TestCluster) {
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(20);
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
     let mut publisher = Started::publisher(&folder, "publisher", cluster, query, &[]);
     publisher.says("publishing to partition 0");
@@ -68,7 +69,7 @@ pub fn a_killed_publisher(cluster: &TestCluster) {
     let is_sure =
         |row: &&String| of(row, "window_start") >= first && of(row, "window_end") <= until;
     let expected = undisturbed(query, &traffic.file(&folder));
-    let (found, expected) = (as_set(&ran.out), expected);
+    let found = as_set(&ran.out);
     let (found, expected): (Vec<_>, Vec<_>) = (
         found.iter().filter(is_sure).collect(),
         expected.iter().filter(is_sure).collect(),
@@ -97,7 +98,8 @@ fn start_broker_again(cluster: &TestCluster) {
 /// While the broker is unreachable, one publisher waits and another drops, with a live reader. The first loses nothing,
 /// drops of the second are counted, and Kafka's counts agree.
 pub fn away(cluster: &TestCluster) {
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(20);
     let (mut waits, its) = publisher(&folder, cluster, "block");
     let (mut drops, other) = publisher(&folder, cluster, "drop");
     let asker = Started::new(
@@ -136,7 +138,8 @@ pub fn away(cluster: &TestCluster) {
     asker.says("brokers respond again");
     waits.feed(traffic.part(0.4, 1.0), Duration::ZERO);
     drops.feed(traffic.part(0.9, 1.0), Duration::ZERO);
-    let (waited, dropped) = (waits.ends(PATIENCE), drops.ends(PATIENCE));
+    let waited = waits.ends(PATIENCE);
+    let dropped = drops.ends(PATIENCE);
     assert_eq!(waited.code, 0, "{}", waited.err);
     let number = counted(&dropped, "dropped");
     assert!(dropped.code == 1 && number > 100, "{}", dropped.err);
@@ -162,7 +165,8 @@ pub fn away(cluster: &TestCluster) {
 
 /// With the broker gone for good, a publisher asked to end does so within a time limit, and reports missing data.
 pub fn an_end_while_they_are_away(cluster: &TestCluster) {
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(20);
     let (mut publisher, _) = publisher(&folder, cluster, "block");
     let asker = Started::new(
         &folder,

@@ -60,7 +60,8 @@ pub fn a_full_disk() {
         return;
     };
     cluster.start_again("broker-1");
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(20);
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
     // The killed broker must be the first to start.
     std::thread::sleep(Duration::from_secs(8));

@@ -54,7 +54,8 @@ struct Scene {
 impl Scene {
     /// Rows have arrived at the end of this.
     fn begin(cluster: &TestCluster, window: &str) -> Scene {
-        let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+        let folder = Folder::new();
+        let traffic = Traffic::stretched(20);
         let query = format!("PARSE http PROCESS (diff-group: group=url_template, w={window})");
         let since = format!("{query} SINCE 2001-01-01");
         // One partition: Flink does not wait for empty ones.
@@ -147,7 +148,8 @@ pub fn silent_topics(cluster: &TestCluster) {
 }
 
 pub fn a_killed_broker(cluster: &TestCluster) {
-    let (scene, folder) = (Scene::begin(cluster, "2s"), Folder::new());
+    let scene = Scene::begin(cluster, "2s");
+    let folder = Folder::new();
     let fixed = [
         "query",
         &scene.since,
@@ -197,13 +199,11 @@ pub fn a_killed_taskmanager(cluster: &TestCluster) {
 pub fn a_killed_gateway(cluster: &TestCluster) {
     let mut scene = Scene::begin(cluster, "2200ms");
     cluster.kill("gateway");
-    let (rows, rest) = (
-        scene.asker.rows(),
-        scene
-            .traffic
-            .packets
-            .split_off(scene.traffic.packets.len() / 2),
-    );
+    let rows = scene.asker.rows();
+    let rest = scene
+        .traffic
+        .packets
+        .split_off(scene.traffic.packets.len() / 2);
     scene.publisher.feed(&rest, Duration::from_secs(4));
     wait_for("rows without a gateway", || {
         if scene.asker.rows() > rows {
@@ -261,7 +261,8 @@ pub fn poison(cluster: &TestCluster) {
         ran.err
     );
     nothing_is_left(cluster);
-    let (mut publisher, traffic) = (scene.publisher, scene.traffic);
+    let mut publisher = scene.publisher;
+    let traffic = scene.traffic;
     publisher.feed(traffic.part(0.5, 1.0), Duration::ZERO);
     assert_eq!(publisher.ends(PATIENCE).code, 0);
     let ran = run(&[

@@ -76,10 +76,8 @@ pub struct Started {
 
 impl Started {
     pub fn new(folder: &Folder, name: &str, args: &[&str]) -> Started {
-        let (out, err) = (
-            folder.path(&format!("{name}.out")),
-            folder.path(&format!("{name}.err")),
-        );
+        let out = folder.path(&format!("{name}.out"));
+        let err = folder.path(&format!("{name}.err"));
         let file = |path: &str| fs::File::create(path).expect("a file");
         let mut command = Command::new(BINARY);
         command

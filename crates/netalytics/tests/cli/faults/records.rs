@@ -91,7 +91,8 @@ pub fn poison(cluster: &TestCluster) {
     let tuples = publish(cluster, "PARSE mysql_query");
     // A decodable cell with an invalid value: the sampling rate is missing.
     let time = {
-        let (mut rest, mut varint) = (2 * 1_795_298_640_000_u64, vec![2_u8]);
+        let mut rest = 2 * 1_795_298_640_000_u64;
+        let mut varint = vec![2_u8];
         while rest >= 0x80 {
             varint.push(rest as u8 | 0x80);
             rest >>= 7;
@@ -144,10 +145,8 @@ pub fn versions(cluster: &TestCluster) {
         .find(|schema| schema.name == "memcached")
         .expect("it")
         .clone();
-    let (columns, last) = (
-        tuples::record_schema(&schema),
-        &schema.fields.last().expect("some").name,
-    );
+    let columns = tuples::record_schema(&schema);
+    let last = &schema.fields.last().expect("some").name;
     let places = columns.fields().len();
     let mut earlier = avro::AvroDecoder::new(&columns, |place| place < places - 1).expect("types");
     all.iter()
@@ -190,8 +189,10 @@ pub fn versions(cluster: &TestCluster) {
 }
 
 pub fn deleted(cluster: &TestCluster) {
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
-    let (query, topic) = ("PARSE mysql_query", "netalytics.mysql_query.v1");
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(20);
+    let query = "PARSE mysql_query";
+    let topic = "netalytics.mysql_query.v1";
     let mut publisher = Started::publisher(&folder, "publisher", cluster, query, &[]);
     publisher.says("publishing to partition");
     let asker = Started::new(
@@ -234,7 +235,8 @@ pub fn deleted(cluster: &TestCluster) {
 
 /// A new publisher finds no free partition, and live readers find the one added.
 pub fn a_new_partition(cluster: &TestCluster) {
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(1));
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(1);
     let query = "PARSE tcp_conn_time";
     let publisher = |number: u8| {
         let name = format!("publisher-{number}");
@@ -301,7 +303,8 @@ pub fn late(cluster: &TestCluster) {
 
 /// Result of a live query with these flags.
 pub fn late_lane(cluster: &TestCluster, window: &str, flags: &[&str]) -> crate::Ran {
-    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let folder = Folder::new();
+    let traffic = Traffic::stretched(20);
     let query = format!("PARSE http PROCESS (group-count: group=status, {window})");
     let since = format!("{query} SINCE 2001-01-01");
     let tuples = ["--publish", "tuples"];

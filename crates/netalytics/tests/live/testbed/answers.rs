@@ -21,10 +21,8 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     bed.is_found(&network);
     if let Some(sdn) = &sdn {
         let site = NetworkSite::parse(&network).expect("the bed's file");
-        let (url, token) = (
-            format!("http://{}", sdn.listen),
-            sdn.token.to_str().expect("text"),
-        );
+        let url = format!("http://{}", sdn.listen);
+        let token = sdn.token.to_str().expect("text");
         let controller = ["--controller", &url, "--controller-token", token];
         let found = bed.discovered(&site, &[&controller, &EVERYBODY[..]].concat());
         let told = NetworkSite::parse(&sdn.instead_of_databases(&network)).expect("a file");

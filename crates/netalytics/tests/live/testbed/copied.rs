@@ -49,7 +49,8 @@ pub fn covers_limit(mut rows: Vec<Value>) {
         rows.iter()
             .map(|row| row["count"].as_u64().expect("a count"))
     };
-    let (all, full) = (counts().sum::<u64>(), counts().max().expect("rows"));
+    let all = counts().sum::<u64>();
+    let full = counts().max().expect("rows");
     assert!(all >= 3 * full, "{all} of {full} a second: {rows:?}");
     let is_approximate = |row: &&Value| row["approximate"] == true;
     // Rules may be installed at the end of one window and the beginning of the next.

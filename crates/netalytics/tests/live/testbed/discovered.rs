@@ -65,7 +65,8 @@ impl TestBed {
     /// the same host because the connection is not encrypted.
     pub(super) fn agents_are_found(&self, network: &NetworkSite) {
         let on = || within(&format!("{}client2", self.prefix()), BINARY);
-        let (data, url) = (self.path("served"), "http://127.0.0.1:7979");
+        let data = self.path("served");
+        let url = "http://127.0.0.1:7979";
         let [admin, own, folder] = ["admin.token", "agent.token", "agent"]
             .map(|name| data.join(name).display().to_string());
         let _server = TestProgram::start(

@@ -75,7 +75,8 @@ impl Served<'_> {
 
     /// An agent on a spare host, which reaches the server through two relays.
     fn add_agent(&mut self, host: &str) {
-        let (ns, port) = (format!("{}{host}", self.bed.prefix()), self.port);
+        let ns = format!("{}{host}", self.bed.prefix());
+        let port = self.port;
         shell(&ns, "ip link set lo up");
         let socket = self.path(&format!("{host}.socket"));
         let mut outer = Command::new("socat");

@@ -60,7 +60,8 @@ impl Story {
 
     /// Statements by client: the database logs each connection's client under a number.
     fn statements(&self) -> BTreeMap<String, u64> {
-        let (mut clients, mut found) = (BTreeMap::new(), BTreeMap::new());
+        let mut clients = BTreeMap::new();
+        let mut found = BTreeMap::new();
         for line in self
             .of("db.queries")
             .into_iter()

@@ -303,7 +303,9 @@ impl Upheaval<'_> {
             .stderr(err)
             .env(MARK, &self.mark);
         let child = command.spawn().expect("it starts");
-        let (begun, is_done, has_lost_tool) = (Instant::now(), false, false);
+        let begun = Instant::now();
+        let is_done = false;
+        let has_lost_tool = false;
         Query {
             way: way.name,
             fate,

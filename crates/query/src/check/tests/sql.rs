@@ -21,7 +21,8 @@ fn plan_of(query: &CheckedQuery) -> CheckedQuery {
 fn same(sql: &str, parse: &str) {
     let parsed = ParsedText::new(sql);
     assert!(parsed.is_sql(), "{sql}");
-    let (by_sql, by_parse) = (checked(sql), checked(parse));
+    let by_sql = checked(sql);
+    let by_parse = checked(parse);
     assert!(
         plan_of(&by_sql) == plan_of(&by_parse),
         "{sql}\n{:#?}\n{:#?}",

@@ -72,7 +72,8 @@ impl EventLoop {
         let CommittedRecords { entries, clocks } = committed;
         let mut lanes = BTreeMap::new();
         for entry in entries {
-            let (lane, seq) = (entry.record.lane(), entry.record.seq());
+            let lane = entry.record.lane();
+            let seq = entry.record.seq();
             let meters = &self.hub.meters;
             self.sessions.acknowledge(entry.session, lane, seq, meters);
             meters.records_committed.add(1);

@@ -157,7 +157,8 @@ fn join(
     let watermark = emitted
         .as_ref()
         .map_or(joining.watermark(), |report| report.watermark);
-    let (mut rows, mut bytes) = (Vec::new(), 0);
+    let mut rows = Vec::new();
+    let mut bytes = 0;
     if let Some(report) = emitted.as_ref().filter(|report| !report.part.is_empty()) {
         let over_ns = match results {
             JobResults::Tuples(tuples) if tuples.when == EmitTime::AtOnce => {

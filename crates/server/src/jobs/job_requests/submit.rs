@@ -44,7 +44,8 @@ impl JobRequests {
             query: stored_text(&spec.query),
             ..spec.clone()
         };
-        let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
+        let plan = Arc::new(planner::lower(&query));
+        let tuples = tuples_made(&query);
         may_ask(who, &plan)?;
         if who.role < AccessRole::Raw && !spec.is_redacted() {
             return Err(ServiceError::Forbidden(

@@ -43,7 +43,8 @@ pub fn compare(
         until_ns: Some(until),
     };
     let config = config(past, kept);
-    let (own, before) = (bounds(wanted.own), bounds(baseline));
+    let own = bounds(wanted.own);
+    let before = bounds(baseline);
     let mut comparison = PeriodComparison::new(dataflow, &config, own, before, asked.confidence);
     let mut all = ReadCounts::default();
     let mut tuples = [0; 2];

@@ -115,7 +115,8 @@ pub fn covers(
     }
     let Plan { dataflow, .. } = plan_of(asked, kept.sample, period);
     let own = stream::flat(&planner::lower(kept).dataflow);
-    let (narrower, theirs) = (conditions(&own), conditions(&dataflow));
+    let narrower = conditions(&own);
+    let theirs = conditions(&dataflow);
     if !narrower.iter().all(|condition| theirs.contains(condition)) {
         return Err("its WHERE excludes some that the query requests".into());
     }
@@ -190,7 +191,8 @@ mod tests {
 
     /// Whether tuples kept for `kept` contain those of `asked`, by FROM and TO.
     fn is_covered(kept: &str, asked: &str) -> bool {
-        let (kept, asked) = (query(kept), query(asked));
+        let kept = query(kept);
+        let asked = query(asked);
         is_inside(&asked.from, &kept.from) && is_inside(&asked.to, &kept.to)
     }
 

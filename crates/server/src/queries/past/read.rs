@@ -145,7 +145,9 @@ pub fn answer(
     let results =
         results(kept, &engine, rows, (&absences, wanted.own)).ok_or(PersistError::Damaged)?;
     let notes = notes(kept, &[wanted.own], counts, &absences);
-    let (job, period, tuples) = (kept.job_named(), Some(wanted.own), counts.tuples);
+    let job = kept.job_named();
+    let period = Some(wanted.own);
+    let tuples = counts.tuples;
     let from = AnswerOrigin::Tuples;
     Ok(PastResponse {
         results,

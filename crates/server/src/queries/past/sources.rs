@@ -110,7 +110,8 @@ impl PastQueries {
         who: &ClientAccess,
         wanted: &SourceQuery<'_>,
     ) -> Result<PastSource, ServiceError> {
-        let (mut suitable, mut reasons) = (Vec::new(), Vec::new());
+        let mut suitable = Vec::new();
+        let mut reasons = Vec::new();
         for id in self.store.results.jobs_with_tuples()? {
             let result = self.store.results.of_job(id)?.into_iter().next();
             let Some((job, result)) = self.store.jobs.get(id)?.zip(result) else {

@@ -116,7 +116,8 @@ impl OutletDeliveries {
             .into_iter()
             .filter(|outlet| !outlet.is_done)
         {
-            let (key, running) = ((job, outlet.place), self.running.clone());
+            let key = (job, outlet.place);
+            let running = self.running.clone();
             if self.running().contains_key(&key) {
                 continue;
             }
@@ -140,13 +141,16 @@ impl OutletDeliveries {
     }
 
     fn work(&self, outlet: &StoredOutlet, plan: &Arc<Plan>) -> OutletContext {
-        let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
+        let asked = outlet.asked.clone();
+        let run = outlet.run;
+        let named = self.named.clone();
         let limits = outlets::OutletLimits::default();
         let limits = outlets::OutletLimits {
             series_max: self.limits.series_max,
             ..limits
         };
-        let (jobs, job) = (self.jobs.clone(), outlet.job);
+        let jobs = self.jobs.clone();
+        let job = outlet.job;
         let prepare = move || {
             let address: OutletAddress = named.read(&asked)?;
             let name = jobs

@@ -64,7 +64,8 @@ impl ResultsMetricsPage {
         }
         let id = job.id.to_string();
         let labels = job.series_labels(&id);
-        let (count, left_out) = (shown.results.series().count(), shown.results.left_out());
+        let count = shown.results.series().count();
+        let left_out = shown.results.left_out();
         page.gauge(
             "netalytics_job_series",
             "series of the job on this page",

@@ -190,7 +190,8 @@ pub fn windows(batch: &Batch) -> Vec<Stretch> {
             .map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from)))
             .collect();
     };
-    let (starts, ends) = (batch.i64(start), batch.i64(end));
+    let starts = batch.i64(start);
+    let ends = batch.i64(end);
     let mut found: Vec<Stretch> = Vec::new();
     for row in 0..batch.rows() {
         let window = Some((starts.value(row), ends.value(row)));

@@ -62,7 +62,8 @@ impl ActionRegistry {
                 continue;
             }
             let windows = running.bounded(gathered);
-            let (mut next, mut hands) = (running.standing.clone(), running.hands);
+            let mut next = running.standing.clone();
+            let mut hands = running.hands;
             let mut decision = None;
             for window in running.windows(windows, watermark_ns, lacking) {
                 if let Some(decided) = next.take(&running.policy, &window, hands) {

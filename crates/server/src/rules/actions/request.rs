@@ -178,7 +178,9 @@ impl ActionRequest {
     pub fn policy(&self, groups_max: usize) -> ScalingPolicy {
         let [up_for_ns, down_for_ns, backoff_ns, _] = self.times().unwrap_or_default();
         let (min, max) = self.bounds();
-        let (upper, lower, step) = (self.upper, self.lower(), self.step.unwrap_or(1));
+        let upper = self.upper;
+        let lower = self.lower();
+        let step = self.step.unwrap_or(1);
         ScalingPolicy {
             upper,
             lower,

@@ -176,7 +176,8 @@ impl RunningAction {
             return;
         };
         self.problem = None;
-        let (starts, ends) = (batch.i64(start), batch.i64(end));
+        let starts = batch.i64(start);
+        let ends = batch.i64(end);
         let present: Vec<_> = batch.present().collect();
         let place = |id| present.iter().position(|known| *known == id);
         let keys = self
@@ -188,7 +189,8 @@ impl RunningAction {
         let keys: Vec<usize> = keys.collect();
         let Some(value) = place(value) else { return };
         for row in 0..batch.rows() {
-            let (start_ns, end_ns) = (starts.value(row), ends.value(row));
+            let start_ns = starts.value(row);
+            let end_ns = ends.value(row);
             let LoadWindowBuilder {
                 window,
                 rows,

@@ -94,11 +94,10 @@ impl ActionTestServer<'_> {
 
     /// Evaluates, stores, and adopts a complete window, possibly repeated. Returns false after a kill.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> bool {
-        let (batch, end_ns) = (
-            window(&self.schema, number, rows),
-            (number as i64 + 1) * STEP_NS,
-        );
-        let (actions, store) = (self.actions.clone(), self.store.clone());
+        let batch = window(&self.schema, number, rows);
+        let end_ns = (number as i64 + 1) * STEP_NS;
+        let actions = self.actions.clone();
+        let store = self.store.clone();
         let acted = actions.decide(self.job, &[(0, &batch, &[])], end_ns, &[]);
         if !self.survives() {
             return false;
@@ -241,7 +240,8 @@ fn rest(
 
 #[test]
 fn what_is_known_of_groups_without_a_row() {
-    let (a, b) = ((Some("/a"), Some(9)), (Some("/b"), Some(4)));
+    let a = (Some("/a"), Some(9));
+    let b = (Some("/b"), Some(4));
     assert_eq!(
         rest(None, true, &[a, b]),
         Some(0.0),

@@ -61,7 +61,8 @@ pub struct ReplicaGroupView {
 impl ActionView {
     /// The API view of an action.
     pub fn of(running: &RunningAction) -> ActionView {
-        let (standing, fault) = (&running.standing, running.fault());
+        let standing = &running.standing;
+        let fault = running.fault();
         let state = match (&running.problem, &fault, running.hands) {
             (Some(_), ..) => "broken",
             (_, Some(_), _) => "failing",

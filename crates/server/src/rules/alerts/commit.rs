@@ -112,7 +112,8 @@ impl AlertRegistry {
             next: Vec::new(),
             changes: Vec::new(),
         };
-        let (mut guard, now_ns) = (self.lock(), now_ns());
+        let mut guard = self.lock();
+        let now_ns = now_ns();
         guard
             .silences
             .retain(|matching| matching.silence.ends_ns > now_ns - SHOWN_NS);

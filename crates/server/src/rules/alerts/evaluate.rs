@@ -53,7 +53,8 @@ impl RuleEvaluator {
             .find("window_start")
             .zip(self.schema.find("window_end"));
         let Some((start, end)) = bounds else { return };
-        let (starts, ends) = (batch.i64(start), batch.i64(end));
+        let starts = batch.i64(start);
+        let ends = batch.i64(end);
         let holds = self.holds(batch);
         let keys: Vec<FieldId> = rule
             .looked_at
@@ -62,7 +63,8 @@ impl RuleEvaluator {
             .filter_map(|key| self.schema.find(key))
             .collect();
         for (row, holds) in holds.into_iter().enumerate() {
-            let (start_ns, end_ns) = (starts.value(row), ends.value(row));
+            let start_ns = starts.value(row);
+            let end_ns = ends.value(row);
             let window = windows.entry(end_ns).or_insert_with(|| AlertWindow {
                 start_ns,
                 end_ns,

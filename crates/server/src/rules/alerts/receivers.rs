@@ -133,10 +133,8 @@ impl AlertReceiver {
 
     /// Sends a test alert, marked by `alertname`.
     pub fn test(&self, who: &str) -> ReceiverTestResult {
-        let (now_ns, labels) = (
-            now_ns(),
-            json!({ "alertname": "netalytics_test", "asked_by": who }),
-        );
+        let now_ns = now_ns();
+        let labels = json!({ "alertname": "netalytics_test", "asked_by": who });
         let at = super::messages::time(now_ns);
         let alert = json!({
             "labels": labels, "annotations": { "summary": "a test of netalytics: nothing is wrong" },
@@ -284,7 +282,8 @@ impl AlertSenderThreads {
             }
         })?;
         for receiver in alerts.receivers() {
-            let (alerts, receiver) = (alerts.clone(), receiver.clone());
+            let alerts = alerts.clone();
+            let receiver = receiver.clone();
             sending.spawn(move || {
                 if receiver.takes_documents() {
                     alerts.deliver(&receiver)

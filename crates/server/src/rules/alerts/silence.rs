@@ -138,7 +138,8 @@ impl LabelMatcher {
             )
         };
         let at = text.find(['=', '!']).ok_or_else(wrong)?;
-        let (label, rest) = (text[..at].trim(), &text[at..]);
+        let label = text[..at].trim();
+        let rest = &text[at..];
         let kinds = [
             ("=~", true, true),
             ("!~", true, false),

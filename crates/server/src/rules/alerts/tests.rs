@@ -101,7 +101,8 @@ impl AlertTestServer<'_> {
             outlets: Vec::new(),
             tuples: None,
         };
-        let (job, schema) = (store.jobs.add(&new, None).expect("a job").id, columns());
+        let job = store.jobs.add(&new, None).expect("a job").id;
+        let schema = columns();
         let ids: Vec<_> = schema.ids().collect();
         let result = KeptResult {
             place: 0,
@@ -128,7 +129,9 @@ impl AlertTestServer<'_> {
             .add("me", job, &rule)
             .expect("kept")
             .expect("a new name");
-        let (heard, unsure, dice) = (Vec::new(), Vec::new(), CrashDice(seed));
+        let heard = Vec::new();
+        let unsure = Vec::new();
+        let dice = CrashDice(seed);
         AlertTestServer {
             path,
             alerts,
@@ -153,11 +156,10 @@ impl AlertTestServer<'_> {
 
     /// Evaluates, stores, and adopts a complete window.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> CrashStep {
-        let (batch, end_ns) = (
-            window(&self.schema, number, rows),
-            (number as i64 + 1) * STEP_NS,
-        );
-        let (alerts, store) = (self.alerts.clone(), self.store.clone());
+        let batch = window(&self.schema, number, rows);
+        let end_ns = (number as i64 + 1) * STEP_NS;
+        let alerts = self.alerts.clone();
+        let store = self.store.clone();
         let judged = [(0, &batch, &[][..])];
         let decided = alerts.decide(self.job, &judged, end_ns, &[]);
         if !self.survives() {

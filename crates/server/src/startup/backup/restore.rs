@@ -199,10 +199,10 @@ fn give_to_owner(data: &Path, all: impl Iterator<Item = PathBuf>) -> io::Result<
 fn clear(data: &Path) -> io::Result<()> {
     for entry in fs::read_dir(data)? {
         let path = entry?.path();
-        match path.is_dir() {
-            true if path.ends_with("lost+found") => {}
-            true => fs::remove_dir_all(&path)?,
-            false => fs::remove_file(&path)?,
+        if !path.is_dir() {
+            fs::remove_file(&path)?;
+        } else if !path.ends_with("lost+found") {
+            fs::remove_dir_all(&path)?;
         }
     }
     Ok(())

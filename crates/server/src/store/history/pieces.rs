@@ -47,11 +47,13 @@ impl RowHistory {
         let Some(segment) = self.segments.at(place, piece.first_row)?.filter(holds) else {
             return Ok(ReadOutcome::Lacks(piece.rows.unsigned_abs()));
         };
-        let (from, to) = (piece.first_row, piece.first_row + piece.rows);
+        let from = piece.first_row;
+        let to = piece.first_row + piece.rows;
         let mut left = piece.rows;
         let mut part = |first: i64, rows: &ReplayedRows| {
             let behind = first + rows.batch.rows() as i64;
-            let (start, end) = (first.max(from), behind.min(to));
+            let start = first.max(from);
+            let end = behind.min(to);
             if start >= end {
                 return first < to;
             }

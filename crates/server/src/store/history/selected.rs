@@ -219,7 +219,9 @@ impl RowHistory {
             matches: 0,
         };
         for (at, piece) in pieces.iter().enumerate() {
-            let (mut place, mut has_room, mut is_late) = (0, true, false);
+            let mut place = 0;
+            let mut has_room = true;
+            let mut is_late = false;
             let mut take = |batch: &Batch| {
                 is_late = Instant::now() > deadline;
                 let cells: Vec<ColumnCells<'_>> = searched
@@ -303,7 +305,8 @@ impl RowHistory {
         let columns: Vec<FieldId> = schema.ids().collect();
         let (mut parts, mut places): (Vec<Batch>, Vec<usize>) = (Vec::new(), Vec::new());
         for run in by_place.chunk_by(|a, b| a.0 == b.0) {
-            let (mut begin, mut left) = (0, run);
+            let mut begin = 0;
+            let mut left = run;
             let mut take = |batch: &Batch| {
                 let end = begin + batch.rows();
                 let here = left.partition_point(|(_, row, _)| *row < end);

@@ -164,7 +164,8 @@ impl UploadFolder {
             owner: who.name.clone(),
             sent_ns: now_ns(),
         };
-        let (bytes, come_max) = (bytes.unwrap_or(0), come.saturating_add(room));
+        let bytes = bytes.unwrap_or(0);
+        let come_max = come.saturating_add(room);
         fits(&self.limits, bytes, come.saturating_add(bytes) <= come_max)?;
         let file = OpenOptions::new()
             .create_new(true)

@@ -142,7 +142,8 @@ impl ActionStore {
                 )
                 .optional()?;
             if let Some(action) = id {
-                let (standing, decision) = (new.standing.clone(), Some(first.clone()));
+                let standing = new.standing.clone();
+                let decision = Some(first.clone());
                 change_in(t, &ActionChange { action, standing, decision })?;
             }
             Ok(id)

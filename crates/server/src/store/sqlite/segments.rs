@@ -310,7 +310,9 @@ mod tests {
         };
         store.results.add(job, &[result]).expect("a result");
         for (n, kept_ns) in (0..).zip(kept_ns) {
-            let (first_row, first_ns, last_ns) = (n * 10, n, n + 1);
+            let first_row = n * 10;
+            let first_ns = n;
+            let last_ns = n + 1;
             let segment = HistorySegment {
                 job,
                 place: 0,

@@ -60,11 +60,10 @@ pub struct FakeAgent {
 
 impl FakeAgent {
     pub fn start(ways: Ways) -> FakeAgent {
-        let (end, connections) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicUsize::new(0)),
-        );
-        let (is_over, connected) = (end.clone(), connections.clone());
+        let end = Arc::new(AtomicBool::new(false));
+        let connections = Arc::new(AtomicUsize::new(0));
+        let is_over = end.clone();
+        let connected = connections.clone();
         let thread = std::thread::spawn(move || {
             let life = Life {
                 spool: Spool::open(Box::new(NoDisk), SpoolLimits::default(), ways.boot),
@@ -183,7 +182,8 @@ impl Life {
 
     /// Reads the head of the response; the rest belongs to the session.
     fn answered(&self, stream: &mut TcpStream) -> Option<Vec<u8>> {
-        let (mut bytes, mut buffer) = (Vec::new(), [0; 1024]);
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 1024];
         let started = Instant::now();
         while started.elapsed() < Duration::from_secs(10) && !self.end.load(Ordering::Relaxed) {
             match stream.read(&mut buffer) {

@@ -133,7 +133,8 @@ fn rows_of_both_taps_are_those_of_two_captures() {
         let job = center.job(query, "one_off");
         let ended = center.ended(&job);
         assert_eq!(ended["reason"], "all agents have finished", "{query}");
-        let (found, expected) = (center.rows(&job, 0), hosts.truth(query));
+        let found = center.rows(&job, 0);
+        let expected = hosts.truth(query);
         assert!(!expected.is_empty(), "{query}");
         assert_eq!(sorted(&found), sorted(&expected), "{query}");
         let [joined, client_only, server_only, unkept] = counts(&center, &job);

@@ -135,7 +135,8 @@ impl Center {
 
     /// Rows of a job's result as lists of cells.
     pub fn rows(&self, job: &str, result: usize) -> Vec<Value> {
-        let (mut rows, mut after) = (Vec::new(), String::new());
+        let mut rows = Vec::new();
+        let mut after = String::new();
         loop {
             let path = format!("/api/v1/jobs/{job}/rows?result={result}&limit=1000{after}");
             let (status, page) = self.ask("GET", &path, None);
@@ -161,7 +162,8 @@ impl Center {
         )
         .expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        let (mut said, mut buffer) = (String::new(), [0; 4096]);
+        let mut said = String::new();
+        let mut buffer = [0; 4096];
         while !said.contains(until) {
             let n = stream.read(&mut buffer).expect("more is said");
             assert!(n > 0, "the stream has ended: {said}");

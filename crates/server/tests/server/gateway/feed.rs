@@ -95,13 +95,15 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
         return vec![say(0, ReportPart::default())];
     };
     let mine = |id: u64| (id ^ id >> 17) % agents == n;
-    let (mut said, mut from) = (Vec::new(), *first);
+    let mut said = Vec::new();
+    let mut from = *first;
     let is_windows = !plan.dataflow.pipelines.is_empty();
     while from <= *last {
         let to = from + step_ns;
         let mut part = ReportPart::default();
         for batch in tuples {
-            let (ids, ends) = (batch.u64(common::ID), batch.i64(common::TS_END));
+            let ids = batch.u64(common::ID);
+            let ends = batch.i64(common::TS_END);
             let rows = chosen(batch, |row| {
                 mine(ids.value(row)) && (from..to).contains(&ends.value(row))
             });
@@ -133,7 +135,8 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
 }
 
 fn say(watermark_ns: i64, part: ReportPart) -> Said {
-    let (loss, watermark) = (LossCount::default(), Timestamp(watermark_ns));
+    let loss = LossCount::default();
+    let watermark = Timestamp(watermark_ns);
     (
         watermark_ns,
         WorkerReport {

@@ -336,7 +336,8 @@ fn windows_before_the_start_of_mirroring_are_approximate() {
     let (_, made) = submit(&center, TOTALS);
     let job = made["id"].as_str().expect("a number").to_owned();
     let reports = crew.feeds[0].len();
-    let (third, last) = (reports / 3, reports - 1);
+    let third = reports / 3;
+    let last = reports - 1;
     crew.say(third);
     let before = center.until("windows without mirroring", |center| {
         let rows = approximate(center, &job);

@@ -109,7 +109,8 @@ fn load_adds_and_takes_away_one_by_one() {
 
 #[test]
 fn adding_comes_first_and_groups_change_together() {
-    let (policy, mut standing) = (policy(), ScalingState::default());
+    let policy = policy();
+    let mut standing = ScalingState::default();
     let mut take = |second, values: &[(&str, f64)]| {
         said(standing.take(&policy, &window(second, values), ExecutorState::Free))
     };
@@ -162,7 +163,8 @@ fn what_is_not_known_takes_nothing_away() {
 
 #[test]
 fn while_a_decision_is_on_its_way_there_is_no_other() {
-    let (policy, mut standing) = (policy(), ScalingState::default());
+    let policy = policy();
+    let mut standing = ScalingState::default();
     let load = [("a", 900.0)];
     assert!(
         standing
@@ -191,7 +193,8 @@ fn while_a_decision_is_on_its_way_there_is_no_other() {
 
 #[test]
 fn groups_are_bounded() {
-    let (policy, mut standing) = (policy(), ScalingState::default());
+    let policy = policy();
+    let mut standing = ScalingState::default();
     let loads = ["a", "b", "c", "d", "e"].map(|name| (name, 150.0));
     standing.take(&policy, &window(0, &loads), ExecutorState::Free);
     assert_eq!((standing.groups.len(), standing.left_out), (3, 2));
@@ -220,7 +223,8 @@ impl LoadDice {
 
     /// A random valid policy.
     fn policy(&mut self) -> ScalingPolicy {
-        let (upper, min) = (1.0 + self.share() * 1000.0, 1 + self.up_to(3));
+        let upper = 1.0 + self.share() * 1000.0;
+        let min = 1 + self.up_to(3);
         ScalingPolicy {
             upper,
             lower: upper * (0.02 + 0.48 * self.share()),
