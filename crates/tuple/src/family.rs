@@ -13,7 +13,7 @@ use crate::taps::{self, TAPS, TapColumns};
 pub const MEMBERS_MAX: usize = 16;
 
 /// Description of the agent column.
-pub const AGENT_DOC: &str = "the agent that has found it; null where none has taken part";
+pub const AGENT_DOC: &str = "agent that captured the flow; null without an agent";
 /// The agent's labels.
 pub const LABELS: ColumnFamily = ColumnFamily {
     name: "label",

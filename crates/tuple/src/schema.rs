@@ -218,14 +218,14 @@ impl Schema {
     }
 }
 
-/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order. Text that may say something of
-/// a person has a [`TextFold`](crate::TextFold) behind it: how recordings redact it.
+/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order. Text that may contain
+/// personal data is followed by a [`TextFold`](crate::TextFold), which defines how recordings redact it.
 ///
 /// ```
 /// use tuple::redact::HASH;
 /// tuple::fields! {
 ///     STATUS: U64, None, "status", "response status code";
-///     USER: Text, None, "user", "who asks" => HASH;
+///     USER: Text, None, "user", "user of the login" => HASH;
 /// }
 /// assert_eq!(STATUS, tuple::FieldId(tuple::common::FIELDS.len() as u16));
 /// assert_eq!(FIELDS[1].name, "user");
@@ -351,13 +351,13 @@ pub mod common {
             "ts",
             DataType::I64,
             Unit::EpochNanoseconds,
-            "first packet of what the tuple tells of (the request's first byte)",
+            "first packet of the tuple's transaction or flow (first byte of the request)",
         ),
         Field::new(
             "client_ip",
             DataType::Ip,
             Unit::None,
-            "who opened the flow, or asks",
+            "side that opened the flow or sends the requests",
         ),
         Field::new(
             "client_port",
@@ -365,7 +365,7 @@ pub mod common {
             Unit::None,
             "the client's port",
         ),
-        Field::new("server_ip", DataType::Ip, Unit::None, "who answers"),
+        Field::new("server_ip", DataType::Ip, Unit::None, "side that responds"),
         Field::new(
             "server_port",
             DataType::U64,
@@ -388,13 +388,13 @@ pub mod common {
             "client_guessed",
             DataType::Bool,
             Unit::None,
-            "true where no SYN and no parser said which end is the client",
+            "true if neither a SYN nor a parser determined the client",
         ),
         Field::new(
             "ts_end",
             DataType::I64,
             Unit::EpochNanoseconds,
-            "when the tuple was complete; windows go by it",
+            "time at which the tuple was complete, used by windows",
         ),
         Field::new(
             "community_id",
@@ -406,56 +406,56 @@ pub mod common {
             "sample_rate",
             DataType::F64,
             Unit::Fraction,
-            "the share of flows that was taken when this one was; all when absent",
+            "share of flows that were selected when this flow began; 1 if absent",
         ),
         Field::new(
             "tunnel",
             DataType::Text,
             Unit::None,
-            "what was taken off the flow's first packet, from the outside in: vxlan, gre/mpls",
+            "encapsulation of the flow's first packet, from outside to inside: vxlan, gre/mpls",
         ),
         Field::new(
             "tunnel_id",
             DataType::U64,
             Unit::None,
-            "VXLAN or Geneve network, GRE key, ERSPAN or PPPoE session, GTP TEID or MPLS label, of the innermost",
+            "innermost VXLAN or Geneve network, GRE key, ERSPAN or PPPoE session, GTP TEID, or MPLS label",
         ),
         Field::new(
             "tunnel_src",
             DataType::Ip,
             Unit::None,
-            "sender of the innermost IP header around the packet",
+            "source address of the innermost tunnel",
         ),
-        Field::new("tunnel_dst", DataType::Ip, Unit::None, "its receiver"),
+        Field::new("tunnel_dst", DataType::Ip, Unit::None, "destination address of that tunnel"),
         Field::new(
             "vlan_id",
             DataType::U64,
             Unit::None,
-            "VLAN of the packet; of stacked tags that of the last",
+            "VLAN of the innermost frame, from its last tag",
         ),
         Field::new(
             "proxied_client_ip",
             DataType::Ip,
             Unit::None,
-            "the client's address in the PROXY protocol header that the connection begins with",
+            "client address in the PROXY protocol header at the start of the connection",
         ),
         Field::new(
             "proxied_client_port",
             DataType::U64,
             Unit::None,
-            "the client's port in that header",
+            "client port in that header",
         ),
         Field::new(
             "proxied_server_ip",
             DataType::Ip,
             Unit::None,
-            "the address in that header that the client connected to",
+            "server address in that header",
         ),
         Field::new(
             "proxied_server_port",
             DataType::U64,
             Unit::None,
-            "the port that it connected to",
+            "server port in that header",
         ),
     ];
 }
