@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_the_end_is_taken() {
+    fn values_sent_before_the_end_are_received() {
         let (mut sender, mut receiver) = ring(4);
         sender.send_all(&mut vec![1, 2]).expect("a receiver");
         drop(sender);
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_taken_is_dropped_once() {
+    fn unreceived_values_are_dropped_once() {
         let counted = Arc::new(());
         let (mut sender, receiver) = ring(4);
         sender
