@@ -187,7 +187,7 @@ mod tests {
     use wire::{CapturedPacket, Packet, Timestamp, TransportHeader};
 
     #[test]
-    fn what_is_set_is_decoded() {
+    fn edited_fields_are_decoded() {
         for (a, b) in [
             ("10.0.0.1:1024", "10.0.0.2:80"),
             ("[2001:db8::1]:1024", "[2001:db8::2]:80"),

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn impairments_round_trip_as_text() {
         for text in [
             "none",
             "loss=0.1%",
