@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_its_owners_only_and_found_again() {
+    fn credentials_are_private_and_reloaded() {
         let folder = tempfile::tempdir().expect("a folder");
         let own = folder.path().join("agent");
         assert!(

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_let_us_in_is_said() {
+    fn rejected_connections_are_reported() {
         for (answer, words) in [
             (
                 &b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n"[..],

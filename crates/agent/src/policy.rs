@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_said_all_at_once() {
+    fn all_policy_violations_are_reported_at_once() {
         let policy = HostPolicy::parse(
             "leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000",
         );

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_it_is_told_or_nobody_is_there() {
+    fn monitors_end_on_request_or_when_the_agent_is_gone() {
         let (_, code, _) = hear(
             "head -c 7 >/dev/null; while read line; do [ \"$line\" = end ] && exit 0; done; exit 1",
             MonitorProcess::stop,

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_learnt_outlives_the_process() {
+    fn server_identity_is_persisted() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut serves = ServedServer::read(folder.path());
         for (said, known) in [(0, 0), (7, 7), (0, 7), (u64::MAX, u64::MAX)] {
