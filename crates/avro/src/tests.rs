@@ -218,7 +218,7 @@ fn malformed_records_are_told_and_leave_nothing() {
 }
 
 #[test]
-fn what_a_later_version_adds_is_passed_over() {
+fn fields_of_later_versions_are_skipped() {
     let mut decoder = decoder();
     decoder
         .push(&[0, 0, 0, 0, 0, 0, 0, 0, 2, 9, 9])
@@ -228,7 +228,7 @@ fn what_a_later_version_adds_is_passed_over() {
 }
 
 #[test]
-fn what_an_earlier_version_lacks_is_null_and_told() {
+fn fields_missing_in_earlier_versions_are_null_and_reported() {
     let mut decoder = decoder();
     assert_eq!(decoder.lacking().count(), 0);
     decoder.push(&[2, 1, 0, 0]).expect("fewer fields");
@@ -266,7 +266,7 @@ fn rows() -> impl Strategy<Value = Vec<AvroTestRow>> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(rows in rows()) {
+    fn records_round_trip(rows in rows()) {
         let batch = batch(&rows);
         let mut decoder = decoder();
         for record in encoded(&batch).iter() {
