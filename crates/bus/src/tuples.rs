@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_is_absent() {
+    fn unrequested_columns_are_absent() {
         let records = encoded(&to_records(
             &batch(),
             LanePromise {

@@ -275,7 +275,7 @@ impl LaneWorld {
 }
 
 #[test]
-fn nobody_shares_a_partition() {
+fn lanes_never_share_a_partition() {
     for seed in 0..60 {
         let mut rng = SeededRng::new(seed);
         let mut world = LaneWorld {

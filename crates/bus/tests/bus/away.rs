@@ -28,7 +28,7 @@ fn small(away: OverflowPolicy) -> ProducerConfig {
 }
 
 #[test]
-fn who_does_not_answer_is_named() {
+fn unreachable_brokers_are_named() {
     let check = |kafka: &Kafka, reason: &str| {
         let begun = Instant::now();
         let error = TopicAdmin::connect(kafka, Duration::from_secs(3))
@@ -51,7 +51,7 @@ fn who_does_not_answer_is_named() {
 }
 
 #[test]
-fn without_brokers_records_are_dropped_or_wait_within_bounds() {
+fn records_are_dropped_or_bounded_when_brokers_are_away() {
     let stop = Arc::new(AtomicBool::new(false));
     let start = |away| {
         let mut producer = Producer::new(&nobody(), small(away), stop.clone()).expect("a producer");

@@ -140,7 +140,7 @@ print('alike', list(f['name'] for f in schema['fields']))
 /// With two threads handling acknowledgments, an existing topic was reported as deleted: one publisher of four, with a
 /// million records.
 #[test]
-fn whoever_waits_for_acknowledgments_leaves_their_order() {
+fn waiting_for_acknowledgments_preserves_their_order() {
     let Some(broker) = broker() else { return };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "flushed", 1);
