@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_ends() {
+    fn unreadable_files_end_the_replay() {
         let mut source = LoopedReplay::new(
             Path::new("/nowhere/in.pcap"),
             Duration::ZERO,

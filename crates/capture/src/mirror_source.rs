@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn where_to() {
+    fn listener_addresses_are_parsed() {
         for (text, address, known_by) in [
             ("vxlan://127.0.0.1:4789", "127.0.0.1:4789", Some(4789)),
             ("vxlan://0.0.0.0:9999", "0.0.0.0:9999", Some(4789)),

@@ -228,8 +228,8 @@ fn all_queues_are_read() {
 }
 
 #[test]
-fn what_does_not_fit_is_counted() {
-    inside("what_does_not_fit_is_counted", &[], || {
+fn frames_beyond_the_ring_are_counted() {
+    inside("frames_beyond_the_ring_are_counted", &[], || {
         const FRAMES: usize = 4096;
         let options = LiveOptions {
             buffer_bytes: 0,

@@ -148,8 +148,8 @@ fn nothing_comes_but_the_time() {
 }
 
 #[test]
-fn what_comes_by_a_cable() {
-    inside("what_comes_by_a_cable", &[], || {
+fn packets_arrive_over_a_cable() {
+    inside("packets_arrive_over_a_cable", &[], || {
         let mut sources = live::open(&options(
             "net_af_packet0",
             "--vdev=net_af_packet0,iface=mon",

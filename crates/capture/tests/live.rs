@@ -77,7 +77,7 @@ fn workers_get_whole_flows() {
 }
 
 #[test]
-fn what_has_been_lent_outlives_the_source() {
+fn borrowed_buffers_outlive_the_source() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let options = LiveOptions {

@@ -125,7 +125,7 @@ fn damaged_compression_delivers_what_was_good() {
 }
 
 #[test]
-fn what_is_no_capture() {
+fn files_of_other_formats_are_named() {
     check(b"", 0, &["the file is empty"]);
     check(&gzip(b""), 0, &["the file is empty"]);
     check(
@@ -160,7 +160,7 @@ fn what_is_no_capture() {
 }
 
 #[test]
-fn what_can_not_be_opened() {
+fn unopenable_paths_are_reported() {
     let folder = Folder::new();
     let paths = [
         folder.0.path().join("missing.pcap"),

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_in_words() {
+    fn available_interfaces_are_listed() {
         let names =
             |names: &[&str]| listed(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
         assert_eq!(

@@ -183,7 +183,7 @@ fn both_directions_and_nothing_else() {
 }
 
 #[test]
-fn without_from_and_to_everything_is_taken() {
+fn all_packets_pass_without_from_and_to() {
     assert!(XdpFilter::default().wants_all());
     let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 28]].concat();
     assert!(redirects(&program(&[], &[]), &arp));
