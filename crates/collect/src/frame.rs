@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn frames_round_trip() {
         let frames = [
             MonitorFrame::Started,
             MonitorFrame::Report(vec![0, 1, 2]),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn malformed_frames_are_rejected() {
         for bytes in [
             &[9][..],
             &[9, 0, 0, 0, 1, 1],

@@ -225,7 +225,7 @@ fn lanes_that_end_are_not_missed_and_lost_ones_are() {
 }
 
 #[test]
-fn where_all_are_silent_the_fastest_says_the_time() {
+fn if_all_lanes_are_silent_the_latest_watermark_applies() {
     let script = [
         ("a join", ""),
         ("b join", ""),
@@ -414,7 +414,7 @@ proptest! {
 
     /// With silent lanes, every tuple is in a row or counted as late; raw rows are complete.
     #[test]
-    fn what_silent_lanes_bring_later_is_counted(
+    fn late_tuples_of_silent_lanes_are_counted(
         tuples in some_tuples(),
         times in prop::collection::vec(some_times(), 1..5),
         silences in prop::collection::vec((0usize..4, 0usize..8, 1usize..4), 0..5),

@@ -47,7 +47,7 @@ fn rows(fixture: &QueryFixture, report: WorkerReport) -> Vec<String> {
 }
 
 #[test]
-fn what_was_said_is_heard() {
+fn reports_round_trip() {
     for query in [FixtureQuery::Raw, FixtureQuery::Windows] {
         let fixture = QueryFixture::new(query);
         let said = report(&fixture);
@@ -141,7 +141,7 @@ fn refused(bytes: &[u8], fixture: &QueryFixture) -> String {
 }
 
 #[test]
-fn what_is_none_is_refused() {
+fn malformed_reports_are_rejected() {
     let raw = QueryFixture::new(FixtureQuery::Raw);
     let windows = QueryFixture::new(FixtureQuery::Windows);
     let plain = [&[PLAIN, 0][..], &report(&raw).plain()].concat();

@@ -131,7 +131,7 @@ proptest! {
 
     /// With silent lanes, every tuple is in a row or counted as late.
     #[test]
-    fn what_silent_lanes_bring_later_is_counted_by_aggregators_too(
+    fn aggregators_count_late_tuples_of_silent_lanes(
         tuples in some_tuples(),
         times in prop::collection::vec(some_times(), 1..6),
         silences in prop::collection::vec((0usize..4, 0usize..8, 1usize..4), 0..5),
