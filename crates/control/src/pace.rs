@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_itself_delays_nobody() {
+    fn stalls_of_the_server_delay_no_agent() {
         // The server accepts nothing from 20 to 40; one agent needs 15 seconds to catch up.
         let takes = |t| !(20..40).contains(&t);
         let at = |agent, t| match t {

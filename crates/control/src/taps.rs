@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_have_decides_nothing() {
+    fn addresses_of_several_agents_are_ignored() {
         check(
             &[&["10.0.0.1"], &["10.0.0.2", "2001:db8::2"]],
             &["10.0.0.1"],
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_passed_over() {
+    fn malformed_addresses_are_skipped() {
         for bytes in [&b""[..], b"abc", &[0; 17]] {
             assert_eq!(read(bytes), None);
         }

@@ -258,7 +258,7 @@ fn a_hundred_settle_and_get_all_again() {
 }
 
 #[test]
-fn who_is_not_obeyed_is_frozen() {
+fn monitors_that_ignore_their_share_are_frozen() {
     let mut monitors: Vec<Monitor> = (0..3).map(|_| Monitor::new(0.02)).collect();
     monitors[1].obeys = false;
     let mut world = World::new(monitors, 500, 9);
@@ -280,7 +280,7 @@ fn who_is_not_obeyed_is_frozen() {
 }
 
 #[test]
-fn what_switches_refuse_monitors_do_not_heed() {
+fn shares_that_switches_reject_are_not_applied() {
     let mut world = World::new(vec![Monitor::new(0.02)], 500, 5);
     world.refuses = Some("leaf1 says no".to_owned());
     world.run(600);

@@ -146,7 +146,7 @@ fn a_monitor_of_an_agent_that_was_suspended_has_time_to_deliver() {
 }
 
 #[test]
-fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
+fn refused_monitors_are_not_retried_and_are_forgotten() {
     let refused = AgentEvent::Exited {
         lane: lane(1),
         end: MonitorEnd::Refused("not allowed".into()),
@@ -162,7 +162,7 @@ fn what_is_refused_is_not_tried_again_and_leaves_nothing() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_tried_again() {
+fn monitors_are_retried_when_there_was_no_capacity() {
     let crowded = |attempt| AgentEvent::Exited {
         lane: lane(attempt),
         end: MonitorEnd::Crowded("no room".into()),
@@ -186,7 +186,7 @@ fn what_there_is_no_room_for_is_tried_again() {
 }
 
 #[test]
-fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
+fn undesired_monitors_are_gone_once_their_results_are_delivered() {
     let mut agent = running(0);
     let exited = AgentEvent::Exited {
         lane: lane(1),
@@ -206,7 +206,7 @@ fn what_is_not_desired_is_stopped_and_gone_when_it_is_delivered() {
 }
 
 #[test]
-fn what_ends_by_itself_is_finished_when_it_is_delivered() {
+fn ended_monitors_are_finished_once_their_results_are_delivered() {
     let mut agent = running(0);
     let exited = AgentEvent::Exited {
         lane: lane(1),

@@ -289,7 +289,7 @@ fn a_job_has_the_number_that_it_was_stored_with() {
 }
 
 #[test]
-fn what_is_too_much_is_refused_with_its_reason() {
+fn excess_jobs_are_rejected_with_a_reason() {
     let mut server = server();
     let on = request("", JobLifetime::OneOff).on;
     assert_eq!(
