@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_options_are_shown_to_nobody() {
+    fn option_values_are_masked() {
         for (statement, shown) in [
             ("SELECT 1", "SELECT 1"),
             (

@@ -118,7 +118,7 @@ mod tests {
     use crate::job_name::JobName;
 
     #[test]
-    fn who_cannot_be_seen_is_not_dead() {
+    fn processes_that_cannot_be_seen_count_as_alive() {
         let this = LocalMachine::this().expect("proc");
         let own = this.owner().clone();
         let other = JobOwner {

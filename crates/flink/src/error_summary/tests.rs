@@ -54,7 +54,7 @@ fn the_innermost_cause_is_told_with_its_place() {
 }
 
 #[test]
-fn what_is_missing_is_known() {
+fn missing_connectors_are_named() {
     let factory = |name: &str, which: &str| {
         format!(
             "Caused by: org.apache.flink.table.api.ValidationException: Could not find any factory for identifier '{name}' that implements 'org.apache.flink.table.factories.{which}' in the classpath.\n\nAvailable factory identifiers are:\n\nblackhole\ndatagen"

@@ -76,7 +76,7 @@ fn a_gateway_as_it_should_be_is_understood() {
 }
 
 #[test]
-fn whoever_answers_is_bounded_in_time_and_bytes() {
+fn responses_are_bounded_in_time_and_bytes() {
     let foreign: fn(&FlinkError) -> bool = |error| matches!(error, FlinkError::Foreign(_));
     let passing: fn(&FlinkError) -> bool = |error| error.is_passing();
     let refused: fn(&FlinkError) -> bool = |error| matches!(error, FlinkError::Refused(_));

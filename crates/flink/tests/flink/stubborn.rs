@@ -92,7 +92,7 @@ fn the_cluster_is_asked_where_the_gateway_does_nothing() {
 }
 
 #[test]
-fn what_does_not_end_is_told_in_time() {
+fn jobs_that_do_not_end_are_reported_in_time() {
     let (gateway, cluster) = stubborn(Heeds::Nobody);
     for cluster in [Some(&cluster), None] {
         let job = job(&gateway, cluster, Duration::from_secs(1));
