@@ -317,7 +317,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_lost_is_a_gap(seed: u64, n: u8, shuffle in 0i64..5, skew in -5i64..5, a in 0f64..0.3, b in 0f64..0.3) {
+    fn lost_segments_are_gaps(seed: u64, n: u8, shuffle in 0i64..5, skew in -5i64..5, a in 0f64..0.3, b in 0f64..0.3) {
         let truth = conversation(seed, manner(n));
         let loss = [[a, 0.0], [0.0, b], [a, b]][usize::from(n / 3 % 3)];
         let damage = Damage { shuffle_ns: shuffle * MS, skew_ns: skew * MS, loss, duplicate: 0.05 };

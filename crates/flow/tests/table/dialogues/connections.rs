@@ -49,7 +49,7 @@ fn the_client_is_who_sends_the_first_syn() {
 }
 
 #[test]
-fn without_a_syn_the_higher_port_is_the_client_until_someone_knows() {
+fn higher_port_is_the_client_until_corrected_without_a_syn() {
     let mut talk = talk();
     talk.server().send(b"middle");
     let mut seen = check(&talk, "open");
@@ -193,7 +193,7 @@ fn lost_bytes_behind_which_nothing_comes_are_a_gap_too() {
 }
 
 #[test]
-fn without_acknowledgments_a_gap_waits_longer() {
+fn gaps_wait_longer_without_acknowledgments() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -280,7 +280,7 @@ fn held_bytes_are_bounded_by_a_gap() {
 }
 
 #[test]
-fn what_the_snaplen_cut_is_a_gap_at_once() {
+fn truncated_payload_is_a_gap_at_once() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();

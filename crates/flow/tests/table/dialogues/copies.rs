@@ -113,7 +113,7 @@ fn a_path_mirrored_at_both_ends_is_seen_once() {
 }
 
 #[test]
-fn without_identifications_the_path_tells_copies() {
+fn path_distinguishes_duplicates_without_identifications() {
     let bare = without_numbers(dialogue("10.0.0.1:40000", "10.0.0.2:80"));
     let six = dialogue("[2001:db8::1]:40000", "[2001:db8::2]:80");
     for sent in [bare, six] {
@@ -179,7 +179,7 @@ fn copied_datagrams() {
 /// A first pair may be a copy or a repeated datagram; only the fact that all datagrams come in pairs distinguishes
 /// them.
 #[test]
-fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
+fn first_pair_of_equal_datagrams_is_ambiguous() {
     let seen = run(&mirrored(&datagrams(SIX, false, 20 * MS), UNCHANGED, 35));
     let duplicates = [FlowSide::A, FlowSide::B].map(|side| seen.only().counters(side).duplicates);
     assert_eq!(
@@ -203,7 +203,7 @@ fn what_may_be_a_copy_or_sent_again_is_ambiguous() {
 }
 
 #[test]
-fn what_is_sent_again_is_no_copy() {
+fn retransmissions_are_not_duplicates() {
     let mut talk = TcpDialogue::new(SIX.0, SIX.1);
     talk.acks = false;
     talk.handshake();
@@ -284,7 +284,7 @@ fn with_snaplens(
 }
 
 #[test]
-fn of_two_copies_the_longer_one_is_used() {
+fn longer_of_two_duplicates_is_used() {
     const WHOLE: usize = usize::MAX;
     let sent = dialogue(FOUR.0, FOUR.1);
     let once = run(&sent);
@@ -327,7 +327,7 @@ fn of_two_copies_the_longer_one_is_used() {
 
 /// Bytes that neither copy has are a gap at the time of their segment, and later bytes wait for a short time only.
 #[test]
-fn what_no_copy_has_is_cut() {
+fn bytes_truncated_in_both_duplicates_are_a_gap() {
     let mut talk = TcpDialogue::new(FOUR.0, FOUR.1);
     talk.handshake();
     talk.advance(MS);

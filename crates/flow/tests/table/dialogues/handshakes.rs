@@ -71,7 +71,7 @@ fn again(place: usize, later_ns: i64) -> [Option<i64>; 2] {
 }
 
 #[test]
-fn what_was_sent_again_is_ambiguous() {
+fn round_trips_of_retransmitted_handshakes_are_ambiguous() {
     assert_eq!(
         again(0, 900 * MS),
         [Some(SECOND), None],

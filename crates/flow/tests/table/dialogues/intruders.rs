@@ -90,7 +90,7 @@ fn a_stray_syn_changes_nothing() {
 }
 
 #[test]
-fn a_stray_syn_of_a_connection_joined_midstream_names_nobody() {
+fn stray_syn_in_a_midstream_connection_does_not_set_the_client() {
     let mut talk = talk();
     talk.client().send(b"ask");
     talk.server()
@@ -267,7 +267,7 @@ fn damaged(talk: &TcpDialogue, n: usize, change: impl Fn(&mut [u8])) -> Observer
 const TCP: usize = 34;
 
 #[test]
-fn where_something_is_odd_the_checksum_decides() {
+fn checksum_decides_for_implausible_segments() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -301,7 +301,7 @@ fn where_something_is_odd_the_checksum_decides() {
 
 /// After an outage of the capture, the first request is accepted if its checksum is correct.
 #[test]
-fn a_sound_segment_is_believed_whatever_it_acknowledges() {
+fn segments_with_valid_checksums_are_accepted_with_any_acknowledgment() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -356,7 +356,7 @@ fn verified(sent: &[SentPacket], damage: impl Fn(usize, &mut [u8])) -> [([Vec<u8
 
 /// The server answers the retransmission of a request that arrived damaged.
 #[test]
-fn what_a_receiver_discarded_is_read_from_its_retransmission() {
+fn damaged_segments_are_replaced_by_their_retransmission() {
     let mut talk = talk();
     talk.handshake();
     talk.client().send(b"one");

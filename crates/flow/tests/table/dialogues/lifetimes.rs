@@ -84,7 +84,7 @@ fn an_idle_connection_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_does_not_go_on_is_another_connection() {
+fn segments_that_do_not_continue_open_a_new_connection() {
     let begin = || {
         let mut talk = talk();
         talk.handshake();
@@ -229,7 +229,7 @@ fn datagrams() {
 }
 
 #[test]
-fn nobody_wants_payload() {
+fn payload_is_not_reassembled_without_need() {
     let mut talk = talk();
     talk.handshake();
     talk.client()

@@ -165,7 +165,7 @@ fn packets_between_two_holes_do_not_shorten_the_second_wait() {
 }
 
 #[test]
-fn of_two_that_had_not_heard_each_other_the_earlier_comes_first() {
+fn concurrent_segments_are_ordered_by_time() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -181,7 +181,7 @@ fn of_two_that_had_not_heard_each_other_the_earlier_comes_first() {
 }
 
 #[test]
-fn what_is_sent_again_says_no_more_than_what_was_said_behind_it() {
+fn retransmissions_do_not_prove_earlier_receipt() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -264,7 +264,7 @@ fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed
 }
 
 #[test]
-fn without_room_nothing_waits_and_the_order_stays() {
+fn order_is_kept_without_a_hold_budget() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.swap(5, 6);
     let none = FlowTableConfig {
@@ -287,7 +287,7 @@ fn a_reset_comes_behind_all_that_waits() {
 }
 
 #[test]
-fn what_nobody_wants_is_not_held() {
+fn ignored_payload_is_not_held() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
