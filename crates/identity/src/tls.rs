@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_said() {
+    fn unusable_certificates_and_keys_are_reported() {
         let house = house();
         let request = SigningRequest::create().expect("a request");
         let sign = |request: &str, name: &str| {
