@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded_however_it_is_cut() {
+    fn frames_round_trip_for_any_split() {
         let frames = [
             Ping { sent_ns: -5 }.into(),
             data(0),
