@@ -50,7 +50,7 @@ OFPST_FLOW reply (OF1.3) (xid=0x2):
 }
 
 #[test]
-fn what_is_no_rule_is_told() {
+fn malformed_rules_are_reported() {
     for line in [
         "",
         "priority=1,ip",
@@ -194,7 +194,7 @@ fn actions_with_unbalanced_parentheses_are_refused() {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_the_same(matched in matched(), cookie: u64, priority: u16, table in 0u8..254) {
+    fn printed_rules_round_trip(matched in matched(), cookie: u64, priority: u16, table in 0u8..254) {
         prop_assert_eq!(read_match(&matched.to_string()), matched.clone());
         prop_assert!(matched.check().is_ok());
         let actions = read_actions("output:3,output(port=4,max_len=96),resubmit(,1),resubmit:2,NORMAL,FLOOD,ALL,IN_PORT,LOCAL,goto_table:9");

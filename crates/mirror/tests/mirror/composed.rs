@@ -16,7 +16,7 @@ fn switch(own: &[&str]) -> SwitchModel {
 
 /// Two jobs with overlapping requests.
 #[test]
-fn what_two_jobs_ask_for_goes_to_both() {
+fn overlapping_packets_are_copied_to_both_jobs() {
     let one = copy(
         1,
         &["tcp,nw_dst=10.0.0.0/8", "tcp,nw_src=10.0.0.0/8"],
@@ -212,7 +212,7 @@ fn rules_travel_as_json() {
 
 /// Too many rules are rejected with a message.
 #[test]
-fn what_cannot_be_is_refused() {
+fn too_many_rules_are_rejected() {
     let many: Vec<String> = (0..40).map(|i| format!("tcp,tp_dst={i}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let few = mirror::compose::CopyTerms {
