@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_first_part_says_is_not_lost() {
+    fn first_fragment_of_an_incomplete_datagram_is_used() {
         for v6 in [false, true] {
             let pieces = pieces(v6, &[7; 100], &[3, 6]);
             let mut table = FragmentReassembler::new(1 << 20);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_finds_no_room_waits_for_it() {
+    fn senders_wait_for_free_capacity() {
         let in_flight = InFlightBytes::new(10);
         let (tell, told) = sync_channel(8);
         let held = in_flight.enter(7);

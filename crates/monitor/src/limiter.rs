@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whichever_comes_first_and_shared() {
+    fn shared_limits_of_packets_and_time() {
         let limiter = Limiter::new(QueryLimit {
             packets: Some(3),
             nanos: Some(100),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_limit() {
+    fn empty_limit_never_ends() {
         let limiter = Limiter::new(QueryLimit::default());
         assert!(limiter.is_open() && limiter.take() && !limiter.is_over(Timestamp(i64::MAX)));
     }

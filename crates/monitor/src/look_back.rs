@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_in_time_is_kept_whole() {
+    fn flows_selected_in_time_are_complete() {
         let reach = LookBackLimits {
             bytes_max: 1 << 20,
             ns: 10 * SECOND,

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_in_a_buffer_is_older_than_what_is_lost() {
+    fn losses_are_not_older_than_buffered_packets() {
         let check = |clock, wall, expected| {
             assert_eq!(
                 reading_time(Timestamp(clock), Timestamp(wall)),

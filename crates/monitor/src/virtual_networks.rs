@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_forgotten() {
+    fn idle_flows_are_forgotten() {
         let mut networks = VirtualNetworks::default();
         let bytes = vxlan(true, None, 1);
         let captured = wire::CapturedPacket {

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn vitals_round_trip() {
         let vitals = WorkerVitals::of_all(2);
         let reading = VitalsReading {
             packets: 5,

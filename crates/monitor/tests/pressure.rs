@@ -580,7 +580,7 @@ fn refused_flows_take_no_memory() {
 }
 
 #[test]
-fn what_follows_on_a_port_is_decided_anew() {
+fn reused_ports_are_sampled_anew() {
     let mut monitor = monitor("PARSE http SAMPLE auto PROCESS (count)");
     give(
         &mut monitor,

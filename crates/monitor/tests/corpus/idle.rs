@@ -160,7 +160,7 @@ fn idle_connections_are_read_on() {
 
 /// The client of a connection that was joined late shows only after some requests that it waits for responses.
 #[test]
-fn what_ended_is_not_as_late_as_what_shows_it() {
+fn transactions_end_before_the_packet_that_reveals_it() {
     for speech in &SPEECHES {
         for gap in [100, 310] {
             let what = format!("{} every {gap} s", speech.parser);

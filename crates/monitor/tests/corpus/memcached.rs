@@ -40,7 +40,7 @@ const OTHERS: &[&str] = &[
 const TUNNELS: &[&str] = &["erspan", "geneve", "gre", "ipip", "mpls", "vxlan"];
 
 /// Made from base.pcap with lost packets or changed bytes. Their own truth ends at the first damage; see
-/// [`what_is_paired_in_damaged_captures_is_right`].
+/// [`pairs_in_damaged_captures_are_correct`].
 const DAMAGED: &[&str] = &["drop.pcap", "noise.pcap"];
 
 /// Known differences: capture, and each difference in the format of [`compare`].
@@ -88,7 +88,7 @@ fn commands_agree_with_the_truth() {
 /// Every pair, and every quiet command without a response, is in the truth of the undamaged capture; and most
 /// transactions whose packets are all present are found.
 #[test]
-fn what_is_paired_in_damaged_captures_is_right() {
+fn pairs_in_damaged_captures_are_correct() {
     let Some(root) = testkit::corpus() else {
         return;
     };

@@ -299,7 +299,7 @@ fn headers_with_missing_bytes() {
 }
 
 #[test]
-fn what_is_no_header() {
+fn malformed_proxy_headers_are_ignored() {
     for begin in [
         b"PROXY TCP4 10.1.1.1 10.2.2.2 7 99999\r\n".as_slice(),
         b"PROXY TCP4 10.1.1.1 10.2.2.2 7 80\n",

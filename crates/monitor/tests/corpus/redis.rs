@@ -132,7 +132,7 @@ fn other_protocols_are_left_alone() {
 
 /// Data forwarded by a proxy after CONNECT is parsed as its own protocol.
 #[test]
-fn what_a_proxy_hands_on_is_read() {
+fn commands_relayed_by_a_proxy_are_parsed() {
     let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:3128");
     talk.handshake();
     talk.client()

@@ -189,7 +189,7 @@ impl PacketSource for SplitSource {
 
 /// Chunks that workers read in turn may end after any packet: complete, damaged, fragmented, and reordered ones.
 #[test]
-fn wherever_chunks_end() {
+fn chunks_may_end_after_any_packet() {
     let Some(root) = testkit::corpus() else {
         return;
     };
