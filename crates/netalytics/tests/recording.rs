@@ -359,7 +359,7 @@ fn a_sampled_recording_of_a_lossy_capture() {
 }
 
 #[test]
-fn what_a_recording_cannot_answer_is_said() {
+fn unanswerable_queries_are_rejected() {
     let folder = folder();
     let recording = path(&folder, "recording");
     check(
@@ -485,7 +485,7 @@ fn results_of_processors_are_tables() {
 }
 
 #[test]
-fn what_is_damaged_is_told_and_the_rest_is_read() {
+fn damaged_files_are_reported_and_the_rest_is_read() {
     let folder = folder();
     let recording = path(&folder, "recording");
     check(

@@ -303,7 +303,7 @@ fn a_key_makes_recordings_agree() {
 }
 
 #[test]
-fn what_cannot_be_found_is_said() {
+fn searches_in_redacted_fields_are_noted() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = "captures/shop/in.pcap";
     let recording = record("PARSE http", capture, &folder, &[]);

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_costs_are_read_back() {
         let run = |asked, refused| CalibrationRun {
             took: Duration::from_nanos(1_000_000),
             asked,

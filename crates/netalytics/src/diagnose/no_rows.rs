@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_never_be_is_told() {
+    fn contradictory_queries_are_reported() {
         for (query, expected) in [
             ("PARSE http", &[][..]),
             (

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_dead_have_left_goes_and_nothing_else() {
+    fn only_directories_of_dead_processes_are_removed() {
         let place = tempfile::tempdir().expect("a folder");
         let user = fs::metadata(place.path()).expect("it is there").uid();
         let make = |name: &str, has_lock: bool| {

@@ -196,7 +196,7 @@ fn all_formats_have_it() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn impossible_comparisons_are_rejected() {
     let says = |args: &[&str], words: &str| {
         let (code, _, err) = run(args);
         assert!(code == 2 && err.contains(words), "{args:?}: {code} {err}");

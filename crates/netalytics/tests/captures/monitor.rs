@@ -292,7 +292,7 @@ fn ended_by(
 }
 
 #[test]
-fn it_ends_with_whoever_started_it_and_with_its_lease() {
+fn monitors_end_with_their_parent_and_with_their_lease() {
     let why = |frames: &[MonitorFrame]| match frames.last() {
         Some(MonitorFrame::Closing { cut_short, .. }) => cut_short.clone(),
         other => panic!("it ends with {other:?}"),

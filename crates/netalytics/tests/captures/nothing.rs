@@ -54,7 +54,7 @@ fn the_values_that_there_are() {
 }
 
 #[test]
-fn of_the_shop() {
+fn empty_results_over_the_shop_are_explained() {
     let shop = super::captures().join("shop/in.pcap");
     check("PARSE http", &shop, &[]);
     check("PARSE http PROCESS (count)", &shop, &[]);
@@ -110,7 +110,7 @@ fn of_the_shop() {
 }
 
 #[test]
-fn of_protocols_that_are_not_read() {
+fn empty_results_over_unparsed_protocols_are_explained() {
     for (capture, query, expected) in [
         (
             "tls/suricata-dump_mtu300.pcap",

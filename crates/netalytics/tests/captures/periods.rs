@@ -66,7 +66,7 @@ fn instant(ns: i64) -> String {
 }
 
 #[test]
-fn what_lies_within_is_what_is_shown() {
+fn rows_are_those_within_the_period() {
     let folder = tempfile::tempdir().expect("a folder");
     let recording = record(folder.path(), "PARSE http", &[]);
     let all = rows("PARSE http", SHOP);
@@ -173,7 +173,7 @@ fn row_groups_outside_are_not_read() {
 }
 
 #[test]
-fn what_cannot_be_settled_is_said() {
+fn impossible_periods_are_rejected() {
     let says = |args: &[&str], words: &str| {
         let (_, err) = run(&[&["query"], args].concat(), 2);
         assert!(err.contains(words), "{args:?}: {err}");

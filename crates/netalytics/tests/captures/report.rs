@@ -254,7 +254,7 @@ fn an_overview_has_its_lists_a_map_and_its_questions() {
 
 /// Elements of the hostile capture are text in a report, in a table and in JSON; none has an effect on a terminal.
 #[test]
-fn what_strangers_write_is_text() {
+fn text_from_the_network_is_escaped() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder
         .path()
@@ -309,7 +309,7 @@ fn what_strangers_write_is_text() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused() {
+fn impossible_reports_are_rejected() {
     for (args, code, words) in [
         (
             &[

@@ -352,7 +352,7 @@ fn packets_go_to_standard_output() {
 }
 
 #[test]
-fn what_finds_no_room_is_counted() {
+fn flows_beyond_the_limit_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let kept = folder.path().join("kept.pcapng").display().to_string();
     let query = [
@@ -510,7 +510,7 @@ fn a_flow_is_followed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_said() {
+fn flows_that_cannot_be_followed_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let recording = folder.path().join("recording").display().to_string();
     check(

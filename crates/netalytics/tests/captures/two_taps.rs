@@ -78,7 +78,7 @@ fn ask(query: &str, client: &[u8], workers: &str) -> Answer {
 }
 
 #[test]
-fn what_lies_between_is_told_from_what_the_server_took() {
+fn network_time_and_server_time_are_separated() {
     let client = at_the_clients(false);
     for parser in ["http", "mysql_query", "memcached"] {
         // If the server answered before the end of the request, its tap has no response time.
@@ -114,7 +114,7 @@ fn what_lies_between_is_told_from_what_the_server_took() {
 }
 
 #[test]
-fn what_is_rewritten_between_is_counted() {
+fn rewritten_connections_are_counted() {
     let client = at_the_clients(true);
     let query =
         "PARSE http PROCESS (group-count-avg: group=(client_ip, tap.seen), value=tap.network_time)";

@@ -167,7 +167,7 @@ fn limits_and_ends_of_publishers_show_in_rows() {
 }
 
 #[test]
-fn what_does_not_run_over_kafka_is_refused() {
+fn unsupported_queries_over_kafka_are_rejected() {
     if let Some(cluster) = cluster("refused", ClusterParts::Kafka(1)) {
         refused::as_documented(&cluster);
     }
@@ -304,7 +304,7 @@ fn losses_are_told(cluster: &TestCluster) {
 }
 
 #[test]
-fn what_flink_would_be_told_is_explained() {
+fn explain_prints_the_flink_statements() {
     let query = "PARSE http PROCESS (group-count: group=status, w=1s)";
     for (flags, words) in [
         (

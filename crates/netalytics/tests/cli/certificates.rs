@@ -9,7 +9,7 @@ use super::tls_server::{Heard, Server, printed};
 use super::{BINARY, Folder, check, run};
 
 #[test]
-fn the_operators_certificate_is_read_anew_and_nobody_is_cut() {
+fn operator_certificate_is_reloaded_without_disconnects() {
     let folder = Folder::new();
     let [ca_key, ca, key, chain] =
         ["ca.key", "ca.pem", "key.pem", "chain.pem"].map(|name| folder.path(name));

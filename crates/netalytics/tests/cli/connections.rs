@@ -24,7 +24,7 @@ fn ask(stream: &mut TcpStream, path: &str, host: &str, header: &str) -> Option<S
 }
 
 #[test]
-fn idle_connections_keep_nobody_out() {
+fn idle_connections_do_not_block_others() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let host = server.url.trim_start_matches("http://").to_owned();

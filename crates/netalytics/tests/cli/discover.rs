@@ -4,7 +4,7 @@
 use crate::{Folder, check};
 
 #[test]
-fn what_cannot_be_asked_is_told() {
+fn unreachable_switches_are_reported() {
     let folder = Folder::new();
     let away = [
         "network",

@@ -63,7 +63,7 @@ fn an_export_is_planned() {
 }
 
 #[test]
-fn what_is_wrong_with_a_plan_for_a_network_is_told() {
+fn errors_in_network_plans_are_reported() {
     let folder = Folder::new();
     let network = folder.file("network.toml", SITE.as_bytes());
     let broken = folder.file(

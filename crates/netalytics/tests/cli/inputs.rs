@@ -31,7 +31,7 @@ fn inputs_that_are_no_captures_are_one_clear_line_each() {
 }
 
 #[test]
-fn what_came_before_a_cut_is_kept() {
+fn packets_before_a_truncation_are_kept() {
     let folder = Folder::new();
     let whole = pcap(&datagrams(10));
     let cut = folder.file("cut.pcap", &whole[..whole.len() - 5]);

@@ -287,7 +287,7 @@ fn bytes_of_strangers_are_refused_and_counted() {
 }
 
 #[test]
-fn who_speaks_no_tls_is_told_and_counted() {
+fn plaintext_clients_are_reported_and_counted() {
     let folder = Folder::new();
     let server = Server::with(&folder, &["--tls"]);
     assert!(said(&server, b"GET / HTTP/1.1\r\n\r\n").contains("uses TLS"));
@@ -324,7 +324,7 @@ fn who_speaks_no_tls_is_told_and_counted() {
 }
 
 #[test]
-fn what_is_no_capture_and_a_missing_interface_have_no_row() {
+fn unreadable_inputs_have_no_row() {
     let folder = Folder::new();
     let text = folder.file("notes.txt", b"no packets here, but enough text\n");
     let empty = folder.file("empty", b"");
@@ -384,7 +384,7 @@ fn what_is_no_capture_and_a_missing_interface_have_no_row() {
 }
 
 #[test]
-fn a_server_with_room_for_nobody_is_refused() {
+fn limits_of_zero_are_rejected() {
     let folder = Folder::new();
     for flag in ["--connections-max", "--agents-max", "--requests-per-second"] {
         check(

@@ -181,7 +181,7 @@ fn the_documented_scrape_job_reads_a_server_with_tls() {
 
 /// Without `--ca`, the system's authorities are trusted, which OpenSSL's variable names.
 #[test]
-fn without_a_file_the_authorities_of_the_system_are_trusted() {
+fn system_authorities_are_trusted_by_default() {
     let folder = Folder::new();
     let server = Server::start(&folder, "server", &[]);
     let token = format!("{}/admin.token", server.data);

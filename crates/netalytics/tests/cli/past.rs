@@ -7,7 +7,7 @@ use super::service::{Server, counts, wait};
 use super::{Folder, check, run};
 
 #[test]
-fn what_was_kept_answers_as_one_process() {
+fn stored_tuples_give_the_results_of_one_process() {
     const BY_PATH: &str = "PROCESS (group-count: group=path)";
     let folder = Folder::new();
     let server = Server::start(&folder);

@@ -356,7 +356,7 @@ fn a_limit_in_packets_counts_for_all_agents_together() {
 }
 
 #[test]
-fn what_a_host_lacks_is_refused_with_its_reason() {
+fn missing_interfaces_are_rejected_with_a_reason() {
     const ALL: &str = "PARSE packet PROCESS (count)";
     let folder = Folder::new();
     let server = Server::start(&folder);
@@ -426,7 +426,7 @@ fn what_a_host_lacks_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_is_wrong_is_said_as_it_is_here() {
+fn remote_errors_equal_local_ones() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let ask = |query: &str, args: &[&str]| -> Ran {

@@ -126,7 +126,7 @@ fn data_of(command: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn of_two_agents_by_one_name_the_second_waits() {
+fn second_agent_with_the_same_name_waits() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let arguments = agent(&server, &folder, "one");

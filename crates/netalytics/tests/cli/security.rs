@@ -170,7 +170,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
 }
 
 #[test]
-fn what_is_not_good_is_told_at_both_ends() {
+fn rejected_certificates_are_reported_at_both_ends() {
     let folder = Folder::new();
     let server = Server::start(
         &folder,

@@ -79,7 +79,7 @@ fn a_study_leaves_its_figures_and_numbers() {
 
 /// Flows that no monitor can capture are reported by strategy; all others are placed.
 #[test]
-fn what_is_left_out_is_told() {
+fn omitted_flows_are_reported() {
     let args = [
         "--monitor",
         "1Mbps,1,4",

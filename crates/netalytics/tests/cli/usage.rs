@@ -104,7 +104,7 @@ fn wrong_flags_are_named() {
 }
 
 #[test]
-fn what_there_is_can_be_listed() {
+fn parsers_and_processors_are_listed() {
     let parsers = check(&["parsers"], 0, &[]);
     let processors = check(&["processors"], 0, &[]);
     assert!(

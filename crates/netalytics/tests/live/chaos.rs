@@ -28,7 +28,7 @@ struct Witness<'b> {
 type Step<'b> = (&'static str, fn(&mut Witness<'b>));
 
 #[test]
-fn what_is_lost_is_what_the_documentation_says() {
+fn losses_match_the_documentation() {
     testkit::require!(
         "nginx",
         "mariadbd",

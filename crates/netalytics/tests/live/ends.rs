@@ -202,7 +202,7 @@ fn status(pid: u32, field: &str) -> Vec<String> {
 }
 
 #[test]
-fn root_becomes_nobody() {
+fn root_drops_to_the_user_nobody() {
     let Some(net) = Net::new() else { return };
     let mut command = within(&net.server, BINARY);
     command.env_remove("SUDO_UID").env_remove("SUDO_GID");
@@ -443,7 +443,7 @@ fn captures_without_rights(net: &Net, mut as_nobody: Command, is_bounded: bool) 
 }
 
 #[test]
-fn what_is_wrong_is_said_to_who_can_change_it() {
+fn capture_errors_state_their_remedy() {
     let Some(net) = Net::new() else { return };
     ip(&format!("-n {} link set eth0 down", net.client)).expect("down");
     for (args, code, words) in [

@@ -82,7 +82,7 @@ impl Terminal {
 }
 
 #[test]
-fn what_is_open_is_shown_and_gives_way() {
+fn open_windows_are_drawn_and_replaced() {
     let Some(net) = Net::new() else { return };
     // A window that began before the capture is approximate.
     for (query, marked, row) in [

@@ -94,7 +94,7 @@ fn check(captured: &Captured, made: &BTreeSet<&str>, sender: &str) {
 }
 
 #[test]
-fn what_is_inside_is_captured_and_filtered() {
+fn tunneled_packets_are_captured_and_filtered() {
     let Some(net) = Net::new() else { return };
     let made = make_tunnels(&net);
     let capture = Capture::start(

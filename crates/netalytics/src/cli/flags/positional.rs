@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_twice_is_said() {
+    fn missing_and_duplicate_arguments_are_reported() {
         for (line, words) in [
             (&["PARSE", "http", "-r", "a"][..], &["quotes"][..]),
             (&["PARSE http", "-r", "a", "-Y", "tcp"], &["WHERE"]),

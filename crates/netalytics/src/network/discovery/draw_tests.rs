@@ -207,7 +207,7 @@ fn agents_are_hosts_or_on_switches() {
 }
 
 #[test]
-fn what_the_owner_said_stays() {
+fn manual_entries_are_preserved() {
     let before = "[[switch]]\nname = \"leaf1\"\ntier = \"edge\"\ncontroller = \"http://x\"\ndatapath = \"1\"\nvia = [\"ssh\", \"leaf1\"]\ntunnel = \"10.9.0.1\"\n\
         [[switch]]\nname = \"spine1\"\ntier = \"aggregation\"\n\
         [[switch]]\nname = \"leaf2\"\ntier = \"edge\"\n[[switch]]\nname = \"old\"\ntier = \"edge\"\n\
@@ -278,7 +278,7 @@ fn what_the_owner_said_stays() {
 }
 
 #[test]
-fn what_a_file_cannot_say_is_told() {
+fn ambiguous_discoveries_are_reported() {
     let mut world = world("");
     // A link between both leaves, a host at the spine, an address at two ports, two machines at one port.
     world.switches[2].described.ports.insert(

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written() {
+    fn drafts_round_trip() {
         let text = "[[host]]\nname = \"web 1\"\naddresses = [\"10.0.0.1\"]\nat = \"leaf1:3\"\ncores = 4.5\nmemory = \"1GiB\"\nvia = []\nspare = true\nmbps = 1000\n\
             [[switch]]\nname = \"leaf1\"\ntier = \"edge\"\n";
         let draft = NetworkFileDraft::read(text);

@@ -121,7 +121,7 @@ fn controller() -> u16 {
 
 /// A slow operation of one job delays no other: another job is rejected and the network is listed meanwhile.
 #[test]
-fn nobody_waits_for_the_switches_of_another_job() {
+fn slow_switches_delay_no_other_job() {
     let folder = tempfile::tempdir().expect("a folder");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let network = network(
@@ -196,7 +196,7 @@ fn a_refused_plan_leaves_nothing() {
 
 /// A server uses a number that transient processes do not choose.
 #[test]
-fn a_number_is_kept_if_nobody_else_may_have_it() {
+fn persisted_rule_numbers_are_reused() {
     let folder = tempfile::tempdir().expect("a folder");
     let shared = network(&folder, 1, SITE).shared;
     let number = |free| shared.number(free).map_err(|why| why.to_string());

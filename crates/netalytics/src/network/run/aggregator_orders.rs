@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_read() {
+    fn orders_round_trip() {
         let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
         let member = |host: &str, via: &[&str], order: &[u8]| AggregatorMember {
             host: host.to_owned(),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn malformed_orders_are_rejected() {
         for (head, why) in [
             ("x", "the order names no program"),
             ("{}", "has no program"),

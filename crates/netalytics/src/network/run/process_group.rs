@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_says_before_all_have_started_is_heard() {
+    fn frames_before_all_processes_have_started_are_kept() {
         let folder = tempfile::tempdir().expect("a folder");
         let closing = || MonitorFrame::Closing {
             cut_short: None,

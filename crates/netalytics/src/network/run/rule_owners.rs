@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_nobody_elses() {
+    fn rule_owner_numbers_are_unique() {
         for (half, first) in [(RuleOwnerKind::Passing, 0), (RuleOwnerKind::Kept, 2048)] {
             let mut taken: BTreeSet<u16> = (first..first + 2048).collect();
             let why = half

@@ -124,7 +124,7 @@ impl Center {
 }
 
 #[test]
-fn rows_of_a_job_come_whatever_is_killed() {
+fn rows_are_delivered_after_any_process_is_killed() {
     testkit::require!("python3", "curl");
     let mut center = Center::start();
     let secret = file(center.folder.path(), "secret", "s3cret");

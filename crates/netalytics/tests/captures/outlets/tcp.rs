@@ -108,7 +108,7 @@ fn a_reader_that_goes_and_comes_back_gets_the_rest() {
 }
 
 #[test]
-fn nobody_there_costs_the_query_nothing_but_the_time_at_the_end() {
+fn absent_receiver_delays_only_the_end_of_the_query() {
     let to = format!("tcp://127.0.0.1:{}", free_port());
     let done = over_shop("PARSE http", &["--to", &to, "--to-timeout", "250ms"]);
     done.adds_up();

@@ -277,7 +277,7 @@ fn cluster(name: &str, parts: ClusterParts) -> Option<TestCluster> {
 }
 
 #[test]
-fn what_fails_on_the_bus_is_told_and_bounded() {
+fn faults_on_the_bus_are_reported_and_bounded() {
     let _alone = alone();
     let Some(cluster) = cluster("faults", ClusterParts::Kafka(1)) else {
         return;
@@ -310,7 +310,7 @@ fn publishers_at_random_lose_and_repeat_nothing() {
 
 #[test]
 #[ignore = "takes minutes and 2 GB of memory"]
-fn what_fails_with_three_brokers_and_flink() {
+fn faults_with_three_brokers_and_flink() {
     let _alone = alone();
     let Some(cluster) = cluster("faults-flink", ClusterParts::ThreeBrokersAndFlink) else {
         return;
