@@ -163,7 +163,7 @@ fn check(
 }
 
 #[test]
-fn what_is_made_is_sent_or_lost_and_counted() {
+fn every_row_is_counted_as_sent_or_lost() {
     let passing = || Err(DeliveryFault::Passing("busy".into()));
     let refused = || Err(DeliveryFault::Final("no".into()));
     let long = Duration::from_secs(60);
@@ -205,7 +205,7 @@ fn the_oldest_rows_go_when_a_queue_is_full() {
 }
 
 #[test]
-fn what_is_left_at_the_end_is_lost_at_the_end() {
+fn unsent_rows_are_lost_at_the_end() {
     let tally = OutletCounters::default();
     tally
         .rows
