@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_keeps_its_place() {
+    fn buffered_segments_keep_their_place() {
         let mut probing = ProbeBuffer::default();
         let about = ProbeFlow {
             transport: IpProtocol::TCP,

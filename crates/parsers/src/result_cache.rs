@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_what_was_made() {
+    fn cached_results_equal_computed_ones() {
         let mut memo = TextResultCache::default();
         let mut made = 0;
         for n in (0..3000).flat_map(|n| [n, n]).chain(0..3000) {

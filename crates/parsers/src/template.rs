@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_passed_over() {
+    fn malformed_messages_are_skipped() {
         let mut talk = dialogue();
         talk.client("GET a\n")
             .server("OK\n")

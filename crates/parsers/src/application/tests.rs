@@ -149,7 +149,7 @@ fn datagrams() {
 }
 
 #[test]
-fn what_is_nothing_has_no_name() {
+fn unknown_protocols_have_no_name() {
     for bytes in [
         b"".as_slice(),
         b"\0",

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_name() {
+    fn end_of_a_name() {
         for (message, expected) in [
             (&b"\0x"[..], Some(1)),
             (b"\x01a\0x", Some(3)),

@@ -542,7 +542,7 @@ fn messages_that_are_none() {
 }
 
 #[test]
-fn what_is_recognised() {
+fn probe_recognizes_messages() {
     let check = |bytes: &[u8], transport, usual_port, expected| {
         let context = ProbeContext {
             transport,

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_body_nothing_is_read() {
+    fn bodies_are_not_searched_for_headers() {
         check(
             "POST / HTTP/1.1\r\nContent-Length: 17\r\n\r\nX-Request-ID: 7\r\n",
             "HTTP/1.1 100 Continue\r\nX-Request-Id: interim\r\n\r\nHTTP/1.1 204 No Content\r\nX-Request-ID: 9\r\n\r\n",

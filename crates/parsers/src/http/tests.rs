@@ -415,7 +415,7 @@ fn junk_after_a_request() {
 }
 
 #[test]
-fn a_response_that_nobody_asked_for() {
+fn unsolicited_response() {
     let mut talk = dialogue(FIELDS);
     talk.server("HTTP/1.1 408 Timeout\r\nContent-Length: 0\r\n\r\n")
         .wait_us(20_000);

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_say_too_needs_the_port() {
+    fn ambiguous_lines_require_the_port() {
         for text in [
             "get k\r\n",
             "get an email\n",

@@ -240,7 +240,7 @@ fn pipelines_and_split_commands() {
 }
 
 #[test]
-fn what_the_server_makes_of_bad_lines() {
+fn malformed_lines_as_the_server_reads_them() {
     // The block is five bytes; the bytes after it are a command (memcached 1.6.18).
     check(
         &[
@@ -335,7 +335,7 @@ fn responses_without_requests_are_halves() {
 }
 
 #[test]
-fn what_the_client_had_heard_is_no_answer() {
+fn responses_before_a_request_do_not_answer_it() {
     check(
         &[
             (S, "END\r\n"),

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_awaited_follows_from_the_command() {
+    fn expected_response_follows_from_the_command() {
         for (code, awaited, name) in [
             (QUIT, MysqlResponseForm::Nothing, "quit"),
             (STMT_CLOSE, MysqlResponseForm::Nothing, "stmt_close"),

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_comes_out_however_it_is_cut() {
+    fn decompression_is_independent_of_segmentation() {
         let long: Vec<u8> = (0..5000u32).flat_map(|i| (i / 7).to_le_bytes()).collect();
         let wire = [
             packet(b"hello", false),

@@ -213,7 +213,7 @@ fn data_are_checked_on_the_way() {
 }
 
 #[test]
-fn data_are_not_checked_if_nobody_asks() {
+fn unrequested_data_is_not_checked() {
     let schema = std::sync::Arc::new(schema_rpc());
     let wanted = [schema.find("xid").expect("a field")];
     let mut taps = [crate::ParserSubscription::new(
@@ -321,7 +321,7 @@ fn names_are_learned() {
 }
 
 #[test]
-fn what_is_refused() {
+fn rejected_calls() {
     let mut t = talk(&["procedure", "rpc_status", "status", "quality"]);
     t.client(getattr(1).record())
         .server(XdrWriter::default().words(&[1, 1, 1, 1, 5]).record());

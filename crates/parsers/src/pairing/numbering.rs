@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_a_pair_is_one_in_every_world(requests in holes(), responses in holes()) {
+        fn pairs_hold_in_every_possible_assignment(requests in holes(), responses in holes()) {
             let found = pairs(&requests, &responses);
             match obvious(&requests, &responses) {
                 None => prop_assert_eq!(found, None),

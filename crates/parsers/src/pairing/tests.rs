@@ -194,7 +194,7 @@ fn a_client_that_asks_any_time_is_not_guessed_at() {
 }
 
 #[test]
-fn what_a_client_is_taken_for_is_on_trial() {
+fn assumed_client_behavior_is_provisional() {
     // After a missing request, the client, which seemed to wait, sends while a request is unanswered.
     let begin = "q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6";
     check(begin, "11 22 33 -4 55' 66");
@@ -317,7 +317,7 @@ fn bytes_cut_off_behind_a_request_are_others() {
 }
 
 #[test]
-fn what_is_missing_may_not_have_been_answered() {
+fn missing_requests_may_be_unanswered() {
     let play = |transactions: TransactionQueue<char, char>| {
         let mut ends = PairingTestEnds::with(transactions);
         for name in ['1', '2', '3'] {
@@ -342,7 +342,7 @@ fn what_is_missing_may_not_have_been_answered() {
 }
 
 #[test]
-fn who_is_never_answered_waits_for_nobody() {
+fn requests_without_a_response_do_not_block_others() {
     let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
     let mut out: Vec<char> = Vec::new();
     let place = |seq, ack| StreamPlace {

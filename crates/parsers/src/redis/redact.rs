@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_typed_is_hashed() {
+    fn user_text_is_hashed() {
         let secret = RedactionSecret::new(&[7; 16]);
         let check = |fold: TextFold, text: &str, kept: Option<&str>| {
             let mut got = Vec::new();

@@ -230,7 +230,7 @@ fn requests_that_are_not_answered_and_answers_that_go_on() {
 }
 
 #[test]
-fn what_nobody_asked_for() {
+fn unsolicited_messages() {
     let mut talk = talk();
     talk.server("!hello\n")
         .client("MANY a\n")
@@ -249,7 +249,7 @@ fn what_nobody_asked_for() {
 
 /// The gap can hide only an unsolicited message: the message after it still answers the request.
 #[test]
-fn missing_bytes_of_what_nobody_asked_for() {
+fn gaps_in_unsolicited_messages() {
     let mut talk = talk();
     for _ in 0..3 {
         talk.client("ASK a\n").server("a\n");

@@ -402,7 +402,7 @@ fn missing_bytes() {
 }
 
 #[test]
-fn what_is_not_tls_before_and_after() {
+fn plaintext_before_and_after_tls() {
     let mut behind_starttls = talk();
     behind_starttls.server("220 ready\r\n");
     for (direction, bytes) in full12() {
@@ -426,7 +426,7 @@ fn what_is_not_tls_before_and_after() {
 }
 
 #[test]
-fn what_is_recognised() {
+fn probe_recognizes_handshakes() {
     let check = |bytes: &[u8], expected| {
         let context = ProbeContext {
             transport: IpProtocol::TCP,

@@ -35,7 +35,7 @@ fn a_gap_in_data_is_passed_over() {
 }
 
 #[test]
-fn what_the_snaplen_cut_off_came() {
+fn truncated_bytes_count_as_received() {
     let mut t = talk(&[
         "procedure",
         "file_handle",
@@ -105,7 +105,7 @@ fn behind_a_loss_the_next_message_is_found() {
 }
 
 #[test]
-fn what_looked_like_a_call_is_dropped_again() {
+fn false_calls_after_a_gap_are_dropped() {
     let mut t = talk(SHORT);
     let noise = [&getattr(8).record()[..], b"this is not the next record"].concat();
     t.client(getattr(1).record())
