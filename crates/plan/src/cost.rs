@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_said_with_numbers() {
+    fn cost_beyond_the_capacity_is_reported_with_numbers() {
         let burden = |cpu_millis, mib: u64| ResourceUsage {
             cpu_millis,
             memory_bytes: mib << 20,

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_heard() {
+    fn slices_round_trip_as_text() {
         for slice in [
             FlowSlice::default(),
             FlowSlice {

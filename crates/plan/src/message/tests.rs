@@ -82,7 +82,7 @@ fn steps(message: &mut proto::PlanProto) -> &mut Vec<proto::StepProto> {
 }
 
 #[test]
-fn what_newer_senders_need_is_refused() {
+fn unknown_requirements_of_newer_senders_are_rejected() {
     check(|_| {}, &[]);
     check(
         |m| m.version = 0,
@@ -114,7 +114,7 @@ fn what_newer_senders_need_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn malformed_messages_are_rejected() {
     check(
         |m| m.monitor = None,
         &["malformed: the specification of monitors is missing"],
@@ -212,7 +212,7 @@ fn a_part_of_a_plan_is_none() {
 
 /// A sender may request a text, but cannot bypass redaction by declaring it unredacted.
 #[test]
-fn nobody_gets_around_redaction() {
+fn redaction_cannot_be_bypassed() {
     let lower = |redact| {
         let of = Box::new(Expr::Column(column(HOST)));
         let field = Field {
