@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_is_tuples() {
+    fn only_tuples_are_sent() {
         assert_eq!(
             cost_of("PARSE http PROCESS (diff-group: group=path)").sent_bytes_per_1000_packets,
             0

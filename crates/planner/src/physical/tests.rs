@@ -461,7 +461,7 @@ fn tunnels_share_links() {
 }
 
 #[test]
-fn where_no_tunnel_can_be_is_told() {
+fn impossible_tunnels_are_reported() {
     let check = |text: &str, expected: &str| {
         let why = PlanTestCase {
             exact: true,
@@ -497,7 +497,7 @@ fn where_no_tunnel_can_be_is_told() {
 
 /// Text and JSON state whether a proof was needed and whether it exists.
 #[test]
-fn what_is_proved_is_told() {
+fn proofs_are_reported() {
     let query = "PARSE tcp_conn_time TO 10.61.0.0/24 PROCESS (diff-group: group=srcIP)";
     let with = |hosts: u32| {
         let host = |n| {
@@ -657,7 +657,7 @@ fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
 }
 
 #[test]
-fn what_is_expected_counts_instead_of_what_is_supposed() {
+fn expected_traffic_replaces_the_assumed() {
     let mut case = PlanTestCase::new(&without_sniffers());
     case.expected = vec![ExpectedTraffic::parse("10.60.1.3:80=2Gbps").expect("traffic")];
     let why = case
@@ -675,7 +675,7 @@ fn what_is_expected_counts_instead_of_what_is_supposed() {
 }
 
 #[test]
-fn what_cannot_be_done_is_told() {
+fn impossible_plans_are_reported() {
     let check = |text: &str, query: &str, expected: &str| {
         let why = PlanTestCase {
             exact: true,

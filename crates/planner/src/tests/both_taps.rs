@@ -65,7 +65,7 @@ fn check(text: &str, at_agents: &str, joined: &str) {
 }
 
 #[test]
-fn what_one_end_can_tell_is_left_to_it() {
+fn conditions_are_evaluated_at_one_tap_when_possible() {
     check("PARSE http SELECT tap.seen", "", "");
     check(
         "PARSE http WHERE status >= 500 AND tap.network_time > 5ms SELECT url",
@@ -86,7 +86,7 @@ fn what_one_end_can_tell_is_left_to_it() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
+fn unsupported_queries_are_rejected() {
     for (text, why) in [
         (
             "PARSE http, tcp_conn_time PROCESS (group-count: group=tap.seen)",

@@ -73,7 +73,7 @@ fn shapes_have_the_sizes_of_the_papers() {
 }
 
 #[test]
-fn what_is_no_network_is_refused() {
+fn invalid_networks_are_rejected() {
     let of = |k| FatTree { k, link_mbps: 1.0 }.network(|| HOST).map(|_| ());
     for k in [0, 1, 5, K_MAX + 2] {
         assert_eq!(of(k), Err(TopologyError::K(k)));
@@ -287,7 +287,7 @@ fn changed(from: &str, to: &str) -> (String, usize) {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_line() {
+fn file_errors_are_reported_with_their_line() {
     let check = |from: &str, to: &str, expected: &str| {
         let (text, line) = changed(from, to);
         let errors = NetworkSite::parse(&text).expect_err(to);
@@ -398,7 +398,7 @@ fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[test]
-fn what_toml_refuses_is_told_with_its_line() {
+fn toml_errors_are_reported_with_their_line() {
     for (from, to, word) in [
         ("tier = \"core\"", "tier = \"spine\"", "aggregation"),
         ("cores = 8", "core = 8", "core"),

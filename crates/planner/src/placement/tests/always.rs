@@ -237,7 +237,7 @@ proptest::proptest! {
 
 /// A seed that violated an invariant in an earlier version.
 #[test]
-fn what_was_broken_once_holds() {
+fn invariants_hold_for_a_former_counterexample() {
     let seed = 12_943_801_637_506_755_579;
     let instance = PlacementInstance::new(seed);
     strategies().for_each(|strategy| check(&instance, strategy, seed));
