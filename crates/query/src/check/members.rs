@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_said() {
+    fn invalid_member_names_are_reported() {
         check(
             "PARSE http WHERE request_header.a.b = 'x'",
             Err("is not a name of a field of a head"),

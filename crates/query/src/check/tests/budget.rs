@@ -30,7 +30,7 @@ fn budgets_are_read() {
 }
 
 #[test]
-fn what_is_no_budget_is_told() {
+fn invalid_budgets_are_reported() {
     for (clause, word) in [
         ("BUDGET", "expected cpu=5%"),
         ("BUDGET cpu", "expected `=`"),
@@ -50,7 +50,7 @@ fn what_is_no_budget_is_told() {
 
 /// Without a network plan, BUDGET is not silently ignored.
 #[test]
-fn a_budget_that_nobody_heeds_is_an_error() {
+fn budget_without_a_network_is_an_error() {
     let text = "PARSE http_get BUDGET cpu=5%";
     let errors = crate::check(text, &schemas(), &()).expect_err("a budget");
     let said = render(&errors, text);

@@ -173,7 +173,7 @@ fn the_same_expression_is_computed_once() {
 }
 
 #[test]
-fn what_is_selected() {
+fn selected_columns_have_their_names() {
     let names = |text: &str| -> Vec<String> {
         let q = checked(text);
         q.rows
@@ -226,7 +226,7 @@ fn what_is_selected() {
 }
 
 #[test]
-fn what_is_computed_of_secrets_is_hashed() {
+fn computed_columns_inherit_redaction() {
     // No field of these schemas is redacted; a renamed field keeps its redaction.
     let q = checked("PARSE http SELECT url AS u, lower(url) AS l");
     assert!(
