@@ -309,7 +309,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_told() {
+    fn foreign_files_are_reported() {
         assert_eq!(
             FileMetadata::of_metadata(&[]).unwrap_err(),
             "it was not written by netalytics record"
@@ -331,7 +331,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_by_name() {
+    fn missing_keys_are_named() {
         for key in [
             "table", "kind", "parsers", "query", "version", "run", "sample", "inputs", "links",
         ] {
@@ -344,7 +344,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_older_files_lack_has_a_default() {
+    fn keys_missing_in_older_files_have_defaults() {
         let whole = head("http");
         assert_eq!(
             without("sample_seed"),

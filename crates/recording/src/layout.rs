@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_put_there_is_none_of_ours() {
+    fn foreign_files_are_ignored() {
         let others = [
             "http-x.parquet",
             "http.parquet",

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_thrift_is_refused() {
+    fn malformed_thrift_is_rejected() {
         assert!(!is_sound(&[]));
         // Invalid kinds.
         assert!(!is_sound(&[0x1d, 0, 0]) && !is_sound(&[0x1f, 0, 0]));

@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_what_is_read(
+    fn tuples_round_trip(
         parts in proptest::collection::vec((proptest::collection::vec(any_row(), 0..30), 0i64..100), 0..5),
     ) {
         let folder = folder();
@@ -363,7 +363,7 @@ fn a_table_without_rows_is_there() {
 
 /// Files on disk when a writer dies at any moment: everything except the open row group is recovered.
 #[test]
-fn what_a_killed_writer_left_is_found() {
+fn tuples_of_killed_writers_are_recovered() {
     let copy = folder();
     let folder = folder();
     let mut recorder = recorder(
@@ -424,7 +424,7 @@ fn what_a_killed_writer_left_is_found() {
 }
 
 #[test]
-fn what_is_damaged_is_told_and_the_rest_is_read() {
+fn damaged_files_are_reported_and_the_rest_is_read() {
     let folder = folder();
     let mut recorder = recorder(
         folder.path(),

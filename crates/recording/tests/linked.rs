@@ -149,7 +149,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_what_is_read(
+    fn linked_tuples_round_trip(
         parts in proptest::collection::vec((proptest::collection::vec(any_row(), 0..30), 0i64..9), 0..6),
         columns in proptest::sample::subsequence(ALL.to_vec(), 1..=4),
     ) {
@@ -235,7 +235,7 @@ fn row_groups_are_left_out_in_all_tables() {
 }
 
 #[test]
-fn what_one_table_lacks_is_left_out() {
+fn tuples_missing_in_one_table_are_omitted() {
     let folder = folder();
     let mut recorder = recorder(
         folder.path(),
@@ -291,7 +291,7 @@ fn what_one_table_lacks_is_left_out() {
 /// Files on disk when a writer dies at any moment: the tuples of completed row groups are recovered with all their
 /// parts.
 #[test]
-fn what_a_killed_writer_left_is_found() {
+fn linked_tuples_of_killed_writers_are_recovered() {
     let copy = folder();
     let folder = folder();
     let mut recorder = recorder(folder.path(), 4, RecordingRotation::default());
