@@ -231,7 +231,7 @@ fn works_off_what_waits() {
 }
 
 #[test]
-fn who_keeps_up_is_left_alone() {
+fn readers_that_keep_up_are_not_throttled() {
     let bursts: fn(f64) -> f64 = |t| if t % 10.0 < 2.0 { 1.0 } else { 0.02 };
     let hiccup: fn(f64) -> f64 = |t| {
         if (20.0..23.5).contains(&t) {
@@ -293,7 +293,7 @@ fn the_slowest_of_several_readers_counts() {
 }
 
 #[test]
-fn who_hangs_is_given_up() {
+fn hung_readers_are_ignored_after_a_while() {
     let hangs: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.0 };
     let points = run(
         &steady(&[SimulatedReader {
