@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_token_stays_and_uses_count() {
+    fn connections_with_a_token_stay_and_requests_are_counted() {
         let admission = ConnectionAdmission::new(4);
         let mut all: Vec<_> = (0..3)
             .map(|_| admission.admit(IpAddr::from([10, 0, 0, 1])))

@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn jobs_round_trip() {
         let why = EndReason::Stopped { by: "x".into() };
         for state in [
             JobState::Planned,

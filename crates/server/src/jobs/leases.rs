@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_lasts_until_nobody_renews_it() {
+    fn leases_expire_unless_renewed() {
         let leases = JobLeases::default();
         for (job, seconds) in [(1, Some(0)), (2, Some(3600)), (3, None)] {
             leases.begin(JobId(job), seconds);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn without_proxies_the_header_is_not_read() {
+    fn forwarded_header_is_ignored_without_trusted_proxies() {
         let peer = IpAddr::from([127, 0, 0, 1]);
         assert_eq!(
             TrustedProxies::default().client(peer, ["10.0.0.1"].into_iter()),

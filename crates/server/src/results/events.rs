@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_keep_up_loses_what_is_provisional_and_then_everything() {
+    fn slow_subscribers_lose_open_windows_first() {
         let queue = ClientQueue::new(
             BTreeSet::new(),
             3 * event(0, EventKind::ClosedWindow).bytes(),

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_said() {
+    fn invalid_networks_are_rejected() {
         for text in ["10.0.0.0/33", "x", "10.0.0.0/-1", "::/129", ""] {
             assert!(NetworkScope::of([text]).is_err(), "{text}");
         }

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_while_it_is_looked_at_is_shown_and_looked_at_again() {
+    fn recordings_that_change_during_inspection_are_inspected_again() {
         let data = tempfile::tempdir().expect("a folder");
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.pcap"), "packets").expect("a file");

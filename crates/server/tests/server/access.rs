@@ -283,7 +283,7 @@ fn a_session_ends() {
 }
 
 #[test]
-fn what_was_done_is_noted() {
+fn operations_are_recorded_in_the_audit_log() {
     let server = Server::start(TestFleet::new(Way::Note));
     let secret = token(&server, "ops", "run", &[]);
     start(&server, &secret, "PARSE http");
@@ -392,7 +392,7 @@ fn the_page_has_no_script_and_shows_text_as_text() {
 }
 
 #[test]
-fn who_asks_too_fast_or_guesses_has_to_wait() {
+fn excess_requests_and_guessed_tokens_are_throttled() {
     let limits = ServiceLimits {
         requests_per_second: 3,
         ..ServiceLimits::default()

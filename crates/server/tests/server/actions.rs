@@ -193,7 +193,7 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
 }
 
 #[test]
-fn who_may_make_actions_and_what_is_wrong_with_them() {
+fn permissions_and_validation_of_actions() {
     let named = NamedOutlets::new(&[
         "proxy=redis://127.0.0.1:1/0".into(),
         "lines=tcp://127.0.0.1:1".into(),

@@ -353,7 +353,7 @@ fn a_source_that_falls_silent_is_no_data() {
 }
 
 #[test]
-fn what_is_silenced_is_told_later_and_its_end_never_lost() {
+fn silenced_alerts_are_sent_later_with_their_resolution() {
     let Some(hook) = Hook::start(0) else { return };
     let server = Server::telling(
         TestFleet::new(Way::Note),
@@ -510,7 +510,7 @@ fn rules_of_one_query_share_a_job_until_the_last_of_them_goes() {
 }
 
 #[test]
-fn what_is_wrong_with_a_rule_is_told() {
+fn invalid_rules_are_rejected() {
     let server = Server::with(TestFleet::new(Way::Note), quiet());
     for (more, says) in [
         (json!({ "when": "cuont > 10" }), "cuont"),

@@ -321,7 +321,7 @@ fn the_same_request_makes_one_job() {
 }
 
 #[test]
-fn who_cannot_carry_a_job_out_says_why() {
+fn fleet_refusals_state_their_reason() {
     for (refused, status, code) in [
         (
             FleetRefusal::NoAgent("no agent has role=web".into()),
@@ -483,7 +483,7 @@ fn there_are_so_many_jobs_of_one_owner() {
 }
 
 #[test]
-fn what_is_no_request_is_told_in_the_same_form() {
+fn malformed_requests_have_the_common_error_form() {
     let server = Server::start(TestFleet::new(Way::Note));
     let bearer = format!("Bearer {}", server.token);
     let as_admin = ("authorization", bearer.as_str());

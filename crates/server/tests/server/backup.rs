@@ -235,7 +235,7 @@ fn a_backup_that_is_not_as_it_was_is_refused_with_the_file() {
 }
 
 #[test]
-fn where_a_backup_does_not_go() {
+fn invalid_backup_targets_are_rejected() {
     let own = tempfile::tempdir().expect("a folder");
     let (server, backup, _) = backed_up(own.path());
     let error = |done: Result<(), String>| done.expect_err("refused");

@@ -122,7 +122,7 @@ fn idle_connections_from_many_addresses_have_three_quarters() {
 }
 
 #[test]
-fn who_has_a_token_takes_the_places_of_those_without() {
+fn connections_with_a_token_displace_those_without() {
     let server = Server::start(TestFleet::new(Way::Note));
     let to = server.address;
     let token = format!("Authorization: Bearer {}\r\n", server.token);
@@ -276,7 +276,7 @@ fn a_trusted_proxy_names_its_clients() {
 }
 
 #[test]
-fn nobody_else_names_clients() {
+fn untrusted_peers_cannot_set_client_addresses() {
     let proxies = TrustedProxies::of(["10.0.0.0/8"]).expect("networks");
     let server = Server::with(
         TestFleet::new(Way::Note),

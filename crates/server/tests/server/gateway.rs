@@ -379,7 +379,7 @@ fn a_store_that_rejects_writes_is_reported_with_its_cause() {
 }
 
 #[test]
-fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
+fn agent_accounts_are_kept_with_the_results() {
     let mut center = Center::start(GatewaySettings::default());
     let _crew = Crew::start(&center, WINDOWS, 3, ALL);
     let job = center.job(WINDOWS, "one_off");
@@ -416,7 +416,7 @@ fn what_agents_had_seen_stays_with_the_job_for_as_long_as_its_results() {
 }
 
 #[test]
-fn who_has_no_agents_token_does_not_connect() {
+fn agents_without_a_token_are_rejected() {
     let center = Center::start(GatewaySettings::default());
     let (status, refused) = center.submit(WINDOWS, "one_off");
     assert!(
@@ -497,7 +497,7 @@ fn a_job_ends_with_the_rows_that_it_may_have() {
 }
 
 #[test]
-fn who_looks_on_sees_open_windows() {
+fn subscribers_receive_open_windows() {
     let query = "PARSE http PROCESS (top-k: k=3, w=1h)";
     let center = Center::start(GatewaySettings::default());
     let mut crew = Crew::start(&center, query, 2, 10);

@@ -236,7 +236,7 @@ fn readers_see_every_row_once_while_rows_move_to_files() {
 }
 
 #[test]
-fn what_is_too_much_or_too_old_goes_and_is_counted() {
+fn rows_beyond_retention_are_removed_and_counted() {
     for (retention, some_stay) in [
         (
             RowRetention {
@@ -298,7 +298,7 @@ fn bytes_that_are_kept_are_counted_from_the_first_row_on() {
 }
 
 #[test]
-fn what_goes_while_it_is_read_is_no_damage() {
+fn files_removed_while_read_are_not_damage() {
     let limits = ServiceLimits {
         retention: RowRetention {
             age_ns: 0,

@@ -187,7 +187,7 @@ fn rows_are_delivered_as_they_are_committed() {
 }
 
 #[test]
-fn what_is_not_taken_is_tried_again_and_what_is_refused_is_counted() {
+fn failed_deliveries_are_retried_and_rejected_ones_counted() {
     let server = Server::start(TestFleet::new(Way::Note));
     let receiver = Receiver::start();
     receiver.answer("503 Service Unavailable");
@@ -448,7 +448,7 @@ fn ask(port: u16, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn who_may_have_rows_delivered_and_where() {
+fn permissions_of_outlets() {
     let folder = tempfile::tempdir().expect("a folder");
     let limits = ServiceLimits {
         outlets_max: 2,

@@ -48,7 +48,7 @@ fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
 }
 
 #[test]
-fn who_scrapes_sees_how_the_server_does() {
+fn metrics_of_the_server_require_a_token() {
     let server = Server::start(TestFleet::new(Way::Note));
     assert_eq!(server.ask_with("GET", "/metrics", &[], None).status, 401);
     let token = |name: &str, role: &str, networks: &[&str]| {
@@ -133,7 +133,7 @@ fn who_scrapes_sees_how_the_server_does() {
 }
 
 #[test]
-fn whoever_runs_the_server_may_do_without_tokens() {
+fn metrics_without_a_token_can_be_enabled() {
     let limits = ServiceLimits {
         scrapers: ScrapeAccess::Anybody,
         ..ServiceLimits::default()

@@ -172,7 +172,7 @@ fn pages_of_sorted_rows_have_each_row_once() {
 }
 
 #[test]
-fn what_cannot_be_sorted_says_why() {
+fn invalid_sort_orders_are_rejected() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = filled(&server);
     for (asked, words) in [

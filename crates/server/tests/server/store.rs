@@ -78,7 +78,7 @@ fn jobs_go_on_after_a_restart_and_what_ended_stays() {
 }
 
 #[test]
-fn a_job_that_nobody_runs_after_a_restart_says_so_and_can_be_stopped() {
+fn jobs_that_cannot_be_restarted_are_reported_and_can_be_stopped() {
     let own = tempfile::tempdir().expect("a folder");
     let mut server = Server::over(
         own.path(),

@@ -180,7 +180,7 @@ fn a_client_sees_what_is_and_then_what_comes() {
 }
 
 #[test]
-fn who_comes_back_misses_nothing() {
+fn reconnected_streams_miss_no_event() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);
@@ -210,7 +210,7 @@ fn who_comes_back_misses_nothing() {
 }
 
 #[test]
-fn who_was_away_too_long_or_knew_another_life_is_told() {
+fn streams_that_cannot_resume_are_reset() {
     let limits = ServiceLimits {
         ring_bytes: 600,
         ..ServiceLimits::default()
@@ -240,7 +240,7 @@ fn who_was_away_too_long_or_knew_another_life_is_told() {
 }
 
 #[test]
-fn who_does_not_read_is_let_go_and_nobody_waits_for_him() {
+fn slow_streams_are_closed_without_delaying_others() {
     let limits = ServiceLimits {
         stream_queue_bytes: 20_000,
         ..ServiceLimits::default()

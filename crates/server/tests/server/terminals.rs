@@ -101,7 +101,7 @@ fn rows_are_read_as_the_server_has_them() {
 }
 
 #[test]
-fn a_job_that_nobody_renews_is_ended() {
+fn jobs_end_when_their_lease_expires() {
     let server = Server::start(TestFleet::new(Way::Note));
     let body = |lease: u32| json!({ "query": "PARSE http PROCESS (rate)", "lease_seconds": lease });
     let start = |lease| {

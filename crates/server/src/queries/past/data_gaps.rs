@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_brought_is_missing() {
+    fn periods_without_data_are_gaps() {
         const FAR: i64 = BEHIND_NS * 10;
         for (lanes, expected) in [
             // Working or finished.
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_depends_on_the_time() {
+    fn agents_missing_depends_on_the_period() {
         let absence = |agent: &str, period| DataGap {
             agent: agent.into(),
             period,

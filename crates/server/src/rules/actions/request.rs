@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_out_is_told() {
+    fn invalid_actions_are_rejected() {
         check(json!({}), None);
         check(
             json!({ "lower": 50, "max": 1, "step": 3, "drain": "0s", "backoff": "1m" }),

@@ -149,7 +149,7 @@ impl ActionTestServer<'_> {
 }
 
 #[test]
-fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
+fn decisions_survive_any_crash_in_order() {
     for seed in 0..20 {
         let mut dice = CrashDice(seed);
         let rows =
@@ -239,7 +239,7 @@ fn rest(
 }
 
 #[test]
-fn what_is_known_of_groups_without_a_row() {
+fn upper_bound_of_groups_without_a_row() {
     let a = (Some("/a"), Some(9));
     let b = (Some("/b"), Some(4));
     assert_eq!(

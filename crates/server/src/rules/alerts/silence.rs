@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_silences_everything_or_nothing_is_told() {
+    fn silences_of_everything_or_nothing_are_rejected() {
         for matchers in [
             &[][..],
             &["a"],

@@ -273,7 +273,7 @@ fn check_turns(bodies: &[&str], seed: u64) {
 }
 
 #[test]
-fn whatever_is_killed_when_each_alert_is_told_once() {
+fn alerts_are_sent_once_despite_any_crash() {
     for seed in 0..12 {
         let mut dice = CrashDice(seed);
         let rows = |dice: &mut CrashDice| -> Vec<(u8, u64)> {

@@ -155,7 +155,7 @@ fn rows_of_both_taps_are_those_of_two_captures() {
 /// Each direction is assumed to take half of a round trip, but one took all of it: the clock seems to be ahead by 200
 /// ms, twice the patience.
 #[test]
-fn what_is_uncertain_of_clocks_is_waited_for() {
+fn joins_wait_for_the_uncertainty_of_clocks() {
     let hosts = Hosts {
         way: Duration::from_millis(400),
         ..Hosts::new(0)
@@ -312,7 +312,7 @@ fn a_flow_that_two_agents_see_counts_once() {
 }
 
 #[test]
-fn what_agents_cannot_be_asked_is_refused() {
+fn unsupported_queries_are_rejected() {
     let hosts = Hosts::new(0);
     let center = Center::start(settings());
     let _crew = hosts.start(&center, 1);

@@ -227,7 +227,7 @@ fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_refused_with_its_reason() {
+fn unplannable_jobs_are_rejected_with_a_reason() {
     let paper = Paper::default();
     let planned = center(&paper);
     let (status, refused) = submit(&planned, WINDOWS);
@@ -263,7 +263,7 @@ fn what_cannot_be_planned_is_refused_with_its_reason() {
 }
 
 #[test]
-fn what_the_answer_lacks_stands_in_the_job_and_in_its_end() {
+fn missing_traffic_is_stated_in_the_job_and_at_its_end() {
     let paper = Paper::default();
     let mut center = center(&paper);
     let _crew = Crew::start(&center, WINDOWS, 1, 0);

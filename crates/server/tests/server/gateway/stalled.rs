@@ -91,7 +91,7 @@ fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
 }
 
 #[test]
-fn an_agent_whose_records_nobody_can_read_delays_nobody_for_long() {
+fn unreadable_records_delay_other_agents_briefly() {
     let damaged = |said: &[Said]| {
         let from = said.len() / 3;
         let damage = |(n, (at, payload)): (usize, &Said)| {

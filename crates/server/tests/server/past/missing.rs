@@ -28,7 +28,7 @@ fn with_one_gone(query: &str) -> (Center, Crew) {
 }
 
 #[test]
-fn who_brought_nothing_is_named_and_leaves_totals_without_an_upper_end() {
+fn missing_agents_are_named_and_totals_have_no_upper_bound() {
     let (center, _crew) = with_one_gone("PARSE http SAMPLE 0.9");
     let query = "PARSE http SINCE '2026-01-01' PROCESS (count: w=100ms)";
     let (_, answer) = center.ask("POST", "/api/v1/query", Some(&json!({ "query": query })));
@@ -58,7 +58,7 @@ fn who_brought_nothing_is_named_and_leaves_totals_without_an_upper_end() {
 }
 
 #[test]
-fn nobody_says_that_periods_differ_when_agents_were_missing() {
+fn differences_are_not_significant_when_agents_were_missing() {
     let recording = record("PARSE http");
     let [first, a, ..] = quarters(recording.path());
     let (center, _crew) = with_one_gone("PARSE http");
@@ -94,7 +94,7 @@ fn nobody_says_that_periods_differ_when_agents_were_missing() {
 }
 
 #[test]
-fn what_is_missing_is_said_and_how_it_is_kept() {
+fn missing_tuples_are_reported_with_the_way_to_keep_them() {
     let server = Server::start(TestFleet::new(Way::Note));
     let nothing = refused(&server, "PARSE http SINCE 2h PROCESS (rate)", 409);
     assert_eq!(nothing["code"], "not_kept");

@@ -128,7 +128,7 @@ fn adding_comes_first_and_groups_change_together() {
 }
 
 #[test]
-fn what_is_not_known_takes_nothing_away() {
+fn unknown_load_removes_no_replica() {
     let policy = policy();
     let mut first = ScalingState::default();
     first.take(&policy, &window(0, &[("a", 150.0)]), ExecutorState::Free);
@@ -282,7 +282,7 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
 /// For any load: at most one decision per backoff, replicas within their limits, each change consistent with the
 /// previous state; and the same windows give the same decisions, also if the state is stored and loaded in between.
 #[test]
-fn whatever_the_load_is_the_limits_hold() {
+fn limits_hold_under_any_load() {
     for seed in 0..500 {
         let mut dice = LoadDice(seed);
         let policy = dice.policy();

@@ -307,7 +307,7 @@ fn groups_have_a_bound() {
 }
 
 #[test]
-fn what_is_over_is_forgotten_later() {
+fn resolved_alerts_are_forgotten_later() {
     let policy = AlertPolicy {
         groups_max: 2,
         ..AlertPolicy::default()
