@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_histogram_stays() {
+    fn other_json_is_unchanged() {
         for text in ["[]", "{\"a\":1}"] {
             check(
                 text,

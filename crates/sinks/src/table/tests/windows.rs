@@ -239,7 +239,7 @@ url  count
 }
 
 #[test]
-fn what_is_open_is_drawn_and_taken_away() {
+fn open_windows_are_drawn_and_erased() {
     let batch = rows(&[WindowRow(0, "/", 9, 1.5e6)]);
     let style = TableStyle {
         width: Some(80),
