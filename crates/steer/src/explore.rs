@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_switch_prints_is_read() {
+    fn output_of_switches_is_parsed() {
         let shown = " port  VLAN  MAC                Age\n    1     0  02:00:0a:3c:01:01    3\nLOCAL     0  02:00:0a:3c:01:c8    3\n";
         assert_eq!(learned(shown), [(1, "02:00:0a:3c:01:01".to_owned())]);
         let routes = "Route Table:\nCached: 10.60.1.200/32 dev br0 SRC 10.60.1.200 local\nCached: 127.0.0.1/32 dev lo SRC 127.0.0.1 local\n\

@@ -203,7 +203,7 @@ fn others_stay_when_a_switch_does_not_answer_to_one_that_stops() {
 
 /// Changes of a switch are undone; if that is impossible, too, no job continues.
 #[test]
-fn nobody_goes_on_with_what_was_not_proved() {
+fn jobs_end_when_changes_cannot_be_undone() {
     let ([near, far], mut carrier) = at_work();
     far.change(|memory| memory.refuses = true);
     let mut both = job(3, "near", "tcp,tp_dst=82", 7);
@@ -233,7 +233,7 @@ fn jobs_end_when_it_is_not_known_where_packets_go() {
 }
 
 #[test]
-fn rules_of_an_exploration_are_nobodys() {
+fn exploration_rules_have_no_owner() {
     let ([near, _], mut carrier) = at_work();
     let cookie = mirror::openflow::RuleCookie::of_exploration(SERVER + 1);
     let learns = format!(

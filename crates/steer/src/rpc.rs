@@ -316,7 +316,7 @@ mod tests {
 
     /// The timeout also applies to a daemon that sends data slowly, or does not accept connections.
     #[test]
-    fn nobody_is_waited_for_longer_than_that() {
+    fn calls_end_after_their_timeout() {
         let patience = Duration::from_millis(200);
         let ask = |run: &Path| command(run, &["list-commands"], patience);
         let run = daemon("");

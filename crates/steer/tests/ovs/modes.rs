@@ -32,7 +32,7 @@ const MODES: [(MirrorMode, Option<u16>, &str); 6] = [
 
 /// With an unused table 0, and next to a learning switch.
 #[test]
-fn what_is_asked_is_copied_once() {
+fn requested_packets_are_copied_once() {
     for rules in [
         &[
             "table=0,priority=0,actions=resubmit(,1)",
