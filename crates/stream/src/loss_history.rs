@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_long_time_is_shared_out() {
+    fn losses_of_a_long_stretch_are_apportioned() {
         let mut losses = LossHistory::default();
         let packets = |seen, lost| LossCount { seen, lost };
         let bytes = LossCount::default();

@@ -224,7 +224,7 @@ fn about_one_in_twenty_is_a_false_alarm() {
 }
 
 #[test]
-fn what_differs_is_found() {
+fn differences_are_found() {
     let found = |after: BurstTraffic, names: &[&str]| {
         const RUNS: u64 = 40;
         for (name, count) in differing(RUNS, STEADY, after) {

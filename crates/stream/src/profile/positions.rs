@@ -50,7 +50,7 @@ mod tests {
     use crate::column::mix;
 
     #[test]
-    fn what_is_used_stays_and_the_rest_is_counted() {
+    fn recently_used_positions_stay_and_evictions_are_counted() {
         let mut positions = FilePositions::new(10);
         for n in 0..100u64 {
             assert_eq!(positions.replace(mix(1000), n + 1), (n > 0).then_some(n));

@@ -279,7 +279,7 @@ fn a_request_waits_for_the_other_tap_and_no_longer() {
 }
 
 #[test]
-fn what_there_is_no_room_for_is_not_waited_for() {
+fn rows_beyond_the_limit_do_not_wait() {
     // Two requests of the server's tap; the last ones of the client's tap keep waiting.
     let servers: Vec<TapTestRow> = (0..4)
         .map(|n| at_server(n, 10, 1000 + n as i64, 1))
@@ -398,7 +398,7 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
 
 /// A second joiner with the same input emits the rows that the first had not emitted, and no row twice.
 #[test]
-fn who_goes_on_gives_what_was_not_given() {
+fn resumed_joiner_emits_the_remaining_rows() {
     for seed in 0..60 {
         let mut chance = PseudoRandom(seed);
         let taps = traffic(&mut chance, 80, 1000);

@@ -267,7 +267,7 @@ fn too_many_panes_force_the_oldest_windows_out() {
 }
 
 #[test]
-fn what_workers_hold_together_is_bounded() {
+fn total_state_of_workers_is_bounded() {
     let ranking = |p: Pipeline| Pipeline {
         top_k: Some(TopK { k: 5, by: 0 }),
         ..p
@@ -502,7 +502,7 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
 }
 
 #[test]
-fn the_row_of_all_that_found_no_room_is_last_whatever_is_asked() {
+fn overflow_row_is_last_in_any_order() {
     let mut p = Pipeline {
         groups_max: 20,
         ..pipeline(None, &[PATH], vec![AggregateFunction::Count])

@@ -193,7 +193,7 @@ fn idle_flows_leave() {
 }
 
 #[test]
-fn what_waits_is_bounded_and_the_oldest_flow_goes_first() {
+fn waiting_rows_are_bounded_and_the_oldest_flow_is_evicted() {
     let flow = flow(&["a", "b"]);
     for config in [
         EngineConfig {

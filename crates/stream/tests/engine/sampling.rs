@@ -289,7 +289,7 @@ fn shares_and_throughputs_of_groups_lie_within_their_intervals() {
 }
 
 #[test]
-fn what_the_capture_lacks_is_in_the_intervals_of_totals() {
+fn capture_losses_widen_the_intervals_of_totals() {
     let population = population(5000, 2.0, 0.3, &mut Random(7));
     let rows = sample(&population, 0.2, 1);
     let flow = dataflow(vec![aggregates()]);

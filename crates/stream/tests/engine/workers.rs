@@ -188,7 +188,7 @@ proptest! {
 /// The snapshot of open windows, including workers' parts, equals the rows that the end would emit, and taking it
 /// changes nothing.
 #[test]
-fn what_is_open_is_what_would_be_emitted_now() {
+fn open_windows_equal_the_rows_of_an_immediate_end() {
     for window in [
         None,
         Some(Window {

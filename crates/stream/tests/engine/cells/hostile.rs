@@ -69,7 +69,7 @@ proptest! {
 
 /// Changing one column of a row gives the expected error.
 #[test]
-fn what_is_refused_says_why() {
+fn rejected_cells_state_a_reason() {
     let all = vec![
         AggregateFunction::Sum,
         AggregateFunction::Quantile(0.5),

@@ -106,7 +106,7 @@ proptest! {
 
 /// A tumbling window of one second with half a second of lateness.
 #[test]
-fn what_is_promised_is_the_end_of_the_last_window_that_is_over() {
+fn promised_time_is_the_end_of_the_last_closed_window() {
     let second = 1_000_000_000;
     let window = Window {
         size_ns: second,
@@ -160,7 +160,7 @@ fn windows_that_slide_wait_for_their_own_end_only() {
 /// If panes exceeded the limit and were sent early, later tuples of their windows create a new pane, which is sent with
 /// its windows.
 #[test]
-fn what_comes_for_a_pane_that_has_left_early_leaves_before_it_is_promised() {
+fn late_tuples_of_evicted_panes_are_sent_before_the_promise() {
     let ms = 1_000_000;
     let window = Window {
         size_ns: 6 * ms,

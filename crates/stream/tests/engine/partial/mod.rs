@@ -190,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn rejected_partial_results_state_a_reason() {
     let counts = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
     let encoded = |p: &Pipeline, config: &EngineConfig| {
         let flow = dataflow(vec![p.clone()]);

@@ -294,7 +294,7 @@ fn assert_nothing_leaks(bytes: &[u8], what: &str) {
 }
 
 #[test]
-fn no_secret_leaves_whatever_is_asked() {
+fn redacted_texts_never_leave_the_worker() {
     for flow in dataflows() {
         // Without a redactor, the same bytes contain the texts, so the test would detect a leak.
         let encoded = |config| {
