@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_taps_measured_comes_together() {
+    fn columns_of_both_taps_are_combined() {
         const FACTS: SchemaFacts = SchemaFacts {
             families: &[TAPS],
             ..SchemaFacts::NONE

@@ -426,7 +426,12 @@ pub mod common {
             Unit::None,
             "source address of the innermost tunnel",
         ),
-        Field::new("tunnel_dst", DataType::Ip, Unit::None, "destination address of that tunnel"),
+        Field::new(
+            "tunnel_dst",
+            DataType::Ip,
+            Unit::None,
+            "destination address of that tunnel",
+        ),
         Field::new(
             "vlan_id",
             DataType::U64,

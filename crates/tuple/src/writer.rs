@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_origin_is_the_same_in_all_rows_and_nobody_sets_it() {
+    fn origin_is_constant_and_cannot_be_overwritten() {
         let mut schema = Schema::of_parser("t", 1, "", &[], None, None);
         [
             "agent",
