@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing() {
+    fn undecidable_checksums() {
         let mut none = datagram(b"abc");
         check(&none[..none.len() - 1], none.len(), ChecksumStatus::Unknown);
         none[26..28].copy_from_slice(&[0, 0]);

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip() {
+    fn frames_without_ip() {
         for ether_type in [0x0806, 0x88cc, 0x0026, 0x8863] {
             check(
                 LinkType::Ethernet,

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_has_a_name() {
+    fn unsupported_frames_are_named() {
         for (start, why) in [
             ([0x80, 0], UnreadFrame::Management),
             ([0xd4, 0], UnreadFrame::Control),

@@ -415,7 +415,7 @@ fn headers_in_front_of_a_part_are_repaired() {
 }
 
 #[test]
-fn what_is_not_read_is_named() {
+fn unsupported_frames_are_named() {
     for (link_type, bytes, name) in [
         (ETHERNET, frame(0x0806, &[0; 46]), "arp"),
         (ETHERNET, frame(0x8100, &[0, 5, 0x88, 0xcc, 0, 0]), "lldp"),
