@@ -205,7 +205,7 @@ pub(crate) fn wait<'a>(
         revents: 0,
     };
     let mut polls: Vec<libc::pollfd> = receivers.clone().map(poll).collect();
-    // SAFETY: the array is as long as we say and lives until the call returns.
+    // SAFETY: the array has the stated length and lives until the call returns.
     let answer = unsafe {
         libc::poll(
             polls.as_mut_ptr(),
@@ -269,7 +269,7 @@ fn bind(socket: &OwnedFd, binding: XdpBinding) -> io::Result<()> {
         sxdp_shared_umem_fd: 0,
     };
     let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the address is as long as we say and lives until the call returns.
+    // SAFETY: the address has the stated length and lives until the call returns.
     check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) })
         .map(|_| ())
 }
@@ -278,7 +278,7 @@ fn bind(socket: &OwnedFd, binding: XdpBinding) -> io::Result<()> {
 fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     let value = std::ptr::from_ref(value).cast();
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value is as long as we say and lives until the call returns; where it holds an address (the memory's),
+    // SAFETY: the value has the stated length and lives until the call returns; where it holds an address (the memory's),
     // `XdpSocketState` keeps that alive for longer than the socket.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) })
         .map(|_| ())
@@ -341,7 +341,7 @@ struct XdpRing<T> {
 
 // SAFETY: the pointers go into the mapping that the ring owns, not to anything of the thread that made it.
 unsafe impl<T> Send for XdpRing<T> {}
-// SAFETY: what is done through a shared reference is loads of atomics.
+// SAFETY: shared references are used for atomic loads only.
 unsafe impl<T> Sync for XdpRing<T> {}
 
 impl<T: Copy> XdpRing<T> {
@@ -411,7 +411,7 @@ impl<T: Copy> XdpRing<T> {
 
     /// Publishes entries put or taken to the kernel.
     fn publish(&self) {
-        // SAFETY: an aligned counter in the mapping, written by us only. Release: our reads and writes came before.
+        // SAFETY: an aligned counter in the mapping, written by us only. Release: orders our earlier reads and writes before it.
         unsafe { self.ours.as_ref() }.store(self.at, Ordering::Release);
     }
 
@@ -427,7 +427,7 @@ struct MemoryMapping {
     len: usize,
 }
 
-// SAFETY: memory of the process, of no thread in particular; who may read or write what is the ring's protocol.
+// SAFETY: memory of the process, not bound to a thread; the ring's protocol governs access.
 unsafe impl Send for MemoryMapping {}
 // SAFETY: as above.
 unsafe impl Sync for MemoryMapping {}
@@ -468,7 +468,7 @@ impl MemoryMapping {
 
 impl Drop for MemoryMapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by us with this length, and whatever points into it is gone with its owner.
+        // SAFETY: mapped by us with this length; all pointers into it ended with their owner.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

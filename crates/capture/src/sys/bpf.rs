@@ -151,7 +151,7 @@ impl PcapHandle {
         const ETHERNET: c_int = 1;
         let name = CString::new(interface).map_err(|_| "a name has no zero bytes".to_owned())?;
         let mut errors = [0 as c_char; ERROR_LEN];
-        // SAFETY: the name ends with a zero, the buffer is as long as the library wants it; both outlive the call.
+        // SAFETY: the name ends with a zero, the buffer has the length required by the library; both outlive the call.
         let handle = unsafe { pcap_create(name.as_ptr(), errors.as_mut_ptr()) };
         if handle.is_null() {
             // SAFETY: the library left a text with a zero at its end there.
@@ -173,7 +173,7 @@ impl PcapHandle {
         match unsafe { pcap_datalink(handle.0) } {
             ETHERNET => Ok(handle),
             other => Err(format!(
-                "{interface} is no Ethernet interface to libpcap, but of link type {other}"
+                "libpcap reports link type {other} for {interface}, not Ethernet"
             )),
         }
     }

@@ -224,7 +224,7 @@ pub(crate) fn wait<'a>(sockets: impl Iterator<Item = BorrowedFd<'a>>, timeout: D
     };
     let mut polls: Vec<libc::pollfd> = sockets.map(poll).collect();
     let timeout = timeout.as_millis().min(10_000) as c_int;
-    // SAFETY: as many entries as said.
+    // SAFETY: the array has the stated number of entries.
     unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout) };
 }
 
@@ -253,7 +253,7 @@ fn address(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     let place = (&raw const *storage).cast::<c_void>();
     match c_int::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says what the storage holds, which is aligned for it.
+            // SAFETY: the family states the type of the address, and the storage is aligned for it.
             let v4 = unsafe { place.cast::<libc::sockaddr_in>().read() };
             let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddr::new(ip.into(), u16::from_be(v4.sin_port)))

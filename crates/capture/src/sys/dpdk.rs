@@ -49,7 +49,7 @@ pub(crate) struct DpdkPort {
 
 // SAFETY: the addresses are of memory that is never freed, and of no thread in particular.
 unsafe impl Send for DpdkPort {}
-// SAFETY: as above; what is called on a shared port (statistics) may be called by any thread.
+// SAFETY: as above; functions called on a shared port (statistics) may be called by any thread.
 unsafe impl Sync for DpdkPort {}
 
 /// Reader of one queue of a port.
@@ -125,7 +125,7 @@ pub(crate) fn start(arguments: &[String]) -> io::Result<()> {
         let mut argv: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
         let argc = argv.len() as c_int;
         argv.push(std::ptr::null_mut());
-        // SAFETY: as many strings as we say, ended by a null, and never freed.
+        // SAFETY: the stated number of strings, terminated by null, and never freed.
         check(unsafe { netalytics_eal_start(argc, argv.leak().as_mut_ptr()) })
     });
     started
@@ -267,7 +267,7 @@ impl MbufBatch {
     /// A copy of the first `len` bytes of packet `at`.
     pub(crate) fn copy(&self, at: usize, len: u32) -> Vec<u8> {
         let mut bytes = vec![0; len as usize];
-        // SAFETY: the mbuf is ours, and there is room for what is copied.
+        // SAFETY: the mbuf is ours, and has space for the copied bytes.
         unsafe { netalytics_copy(self.mbufs[at], bytes.as_mut_ptr(), len) };
         bytes
     }

@@ -79,8 +79,8 @@ fn ask(socket: &UnixDatagram, interface: &str, request: &mut EthtoolRequest) -> 
     ifreq.ifr_ifru.ifru_data = std::ptr::from_mut(request).cast();
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let argument: *mut c_void = std::ptr::from_mut(&mut ifreq).cast();
-    // SAFETY: both structures live until the call returns; the kernel writes no more of table and key than the request
-    // says there is room for, which is 0 or what was checked to fit.
+    // SAFETY: both structures live until the call returns; the kernel writes no more of table and key than the sizes in the
+    // request, which are 0 or checked to fit.
     let answer: c_int = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, argument) };
     if answer < 0 {
         Err(io::Error::last_os_error())

@@ -10,8 +10,8 @@ pub struct HugePages;
 
 const HUGE: usize = 2 << 20;
 
-// SAFETY: what is not large is passed to and fro with the layout it came with. What is large has a mapping of its own,
-// at least as long and as aligned as the layout says, found again by the same layout and unmapped once.
+// SAFETY: small allocations are passed to the system allocator with their layout. Large ones have a mapping of their own,
+// at least as long and as aligned as the layout, identified by the same layout and unmapped once.
 unsafe impl GlobalAlloc for HugePages {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for HugePages {
                 if !new.is_null() {
                     // SAFETY: both are valid for the smaller of the sizes, and the new memory is not the old.
                     unsafe { new.copy_from_nonoverlapping(memory, layout.size().min(size)) };
-                    // SAFETY: the old memory came from here with this layout, and is not used any more.
+                    // SAFETY: the old memory was allocated here with this layout, and is no longer used.
                     unsafe { self.dealloc(memory, layout) };
                 }
                 new
@@ -89,7 +89,7 @@ fn map(size: usize) -> *mut u8 {
     let start = start.cast::<u8>();
     let before = start.align_offset(HUGE).min(HUGE);
     let memory = start.wrapping_add(before);
-    // SAFETY: the ranges before and behind the used part belong to the new mapping and have not been shared.
+    // SAFETY: the ranges before and after the used part belong to the new mapping and have not been shared.
     unsafe {
         unmap(start, before);
         unmap(memory.wrapping_add(len), HUGE - before);

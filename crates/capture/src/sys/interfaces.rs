@@ -64,7 +64,7 @@ fn entity(raw: &libc::ifaddrs) -> InterfaceFact {
     if raw.ifa_addr.is_null() {
         return bare_link(raw).unwrap_or(InterfaceFact::Other);
     }
-    // SAFETY: an address that is there says its family first, and is as long as this family's are.
+    // SAFETY: a non-null address starts with its family, and has the length of that family's addresses.
     unsafe {
         match i32::from((*raw.ifa_addr).sa_family) {
             libc::AF_PACKET => {

@@ -211,7 +211,7 @@ impl PacketSocket {
             events: libc::POLLIN | libc::POLLERR,
             revents: 0,
         };
-        // SAFETY: one entry, as said.
+        // SAFETY: the array has one entry, as stated.
         let ready =
             unsafe { libc::poll(&raw mut poll, 1, timeout.as_millis().min(10_000) as c_int) };
         match poll.revents {
@@ -261,7 +261,7 @@ pub(super) fn kind(name: &str) -> io::Result<u16> {
     let mut request = interface_request(name)?;
     // SAFETY: the kernel reads and writes the request, which outlives the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) })?;
-    // SAFETY: after success there is an address, whose family says what the interface is.
+    // SAFETY: after success the address is valid; its family states the kind of interface.
     Ok(unsafe { request.ifr_ifru.ifru_hwaddr.sa_family })
 }
 

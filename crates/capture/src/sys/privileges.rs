@@ -70,7 +70,7 @@ pub(crate) fn clear_capabilities() -> io::Result<()> {
         pid: 0,
     };
     let none = [[0u32; 3]; 2];
-    // SAFETY: the kernel reads a header and, as its version says, six words; both outlive the call.
+    // SAFETY: the kernel reads a header and, by its version, six words; both outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const none) };
     if result < 0 {
         Err(io::Error::last_os_error())

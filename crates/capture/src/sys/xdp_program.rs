@@ -117,7 +117,7 @@ pub(crate) fn load_xdp(insns: &[EbpfInstruction], frags: bool) -> io::Result<Own
 
 /// The verifier's log for a rejected program.
 pub(crate) fn verifier_log(insns: &[EbpfInstruction], frags: bool) -> String {
-    // Of a long log the end matters, which the kernel keeps since Linux 6.4.
+    // The end of a long log is relevant, which the kernel keeps since Linux 6.4.
     let mut log = vec![0; 64 << 10];
     let _ = load(insns, frags, &mut log);
     let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
@@ -178,7 +178,7 @@ unsafe fn bpf_fd<T>(command: c_int, attr: &T) -> io::Result<OwnedFd> {
 /// the command does there.
 unsafe fn bpf<T>(command: c_int, attr: &T) -> io::Result<c_int> {
     let attr_ptr: *const c_void = std::ptr::from_ref(attr).cast();
-    // SAFETY: `attr` is as long as we say, and the rest is the caller's promise.
+    // SAFETY: `attr` has the stated length; the caller guarantees the rest.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, attr_ptr, size_of::<T>()) };
     if answer < 0 {
         Err(io::Error::last_os_error())
