@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md holds: which crate uses which, what the floors of values may not touch, where `unsafe` may stand, and
-//! that the files of a crate do not import each other in a circle, and which rooms of the server and of the binary use which.
+//! Enforces ARCHITECTURE.md: dependencies between crates and between rooms, no I/O in the crates of values, `unsafe`
+//! confined to its folders, and no import cycles between the files of a crate.
 
 mod source;
 

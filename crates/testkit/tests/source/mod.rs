@@ -1,4 +1,4 @@
-//! Rust files as far as their imports tell: words without comments, texts and tests, and which file uses which.
+//! Rust files without comments, literals, and tests, and the dependencies between files by their imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -65,7 +65,7 @@ impl Source {
         Source { path, module, code }
     }
 
-    /// Whether a word or path stands in it.
+    /// Whether the code contains a word or path.
     pub fn has_word(&self, word: &str) -> bool {
         let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
         self.code.match_indices(word).any(|(at, _)| {
@@ -291,7 +291,7 @@ fn file_of(
     }
 }
 
-/// The same text, comments and what stands in quotes blank.
+/// The text with comments and literals replaced by blanks.
 fn without_comments_and_texts(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -332,7 +332,7 @@ fn end_of_text(text: &str) -> usize {
     text.len()
 }
 
-/// Of `r#"…"#`, with as many `#` as there are.
+/// End of `r#"…"#`, with any number of `#`.
 fn end_of_raw_text(text: &str) -> usize {
     let hashes = text[1..].chars().take_while(|c| *c == '#').count();
     let end = format!("\"{}", "#".repeat(hashes));
