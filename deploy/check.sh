@@ -42,7 +42,7 @@ for d in documents:
         for word in c["args"]:
             # Kubernetes leaves what it does not know as it is; here that is an error.
             print(c["name"], re.sub(r"\$\((\w+)\)", lambda m: values[m[1]], word), sep="\t")
-        # Whatever is mounted is there, and the other way round.
+        # Mounted volumes exist, and existing volumes are mounted.
         mounts, volumes = {m["name"] for m in c.get("volumeMounts", [])}, {v["name"] for v in pod.get("volumes", [])}
         volumes |= {v["metadata"]["name"] for v in d["spec"].get("volumeClaimTemplates", [])}
         assert mounts == volumes, (c["name"], mounts ^ volumes)

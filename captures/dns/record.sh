@@ -58,7 +58,7 @@ ask +edns=1 +noednsneg shop.example.test A
 ask +keepopen +tcp www.example.test A shop.example.test AAAA nothing.example.test MX
 ask +tcp example.test AXFR
 ip netns exec $client dig +tries=1 +time=1 @fd20::53 shop.example.test A >/dev/null
-# Nobody listens there.
+# No server listens there.
 
 ip netns exec $client dig -p 54 +tries=3 +time=1 @10.20.0.53 shop.example.test A >/dev/null 2>&1 || true
 sleep 0.5

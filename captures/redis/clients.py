@@ -14,7 +14,7 @@ def words(*all_words):
 
 
 class Client:
-    """Sends what it is told to, and reads so many replies or pushes."""
+    """Sends the given commands, and reads a number of replies or pushes."""
 
     def __init__(self):
         self.socket = socket.create_connection((HOST, 6379))

@@ -27,7 +27,7 @@ fn page() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist");
     println!("cargo:rerun-if-changed={}", folder.display());
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    // Copies: the page may be built anew while the program is compiled.
+    // Copies: the page may be rebuilt while the program is compiled.
     let kept = out.join("page");
     let _ = std::fs::remove_dir_all(&kept);
     let mut lines: Vec<String> = Vec::new();

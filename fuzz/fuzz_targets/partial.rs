@@ -50,7 +50,7 @@ fuzz_target!(|input: &[u8]| {
     let again = partial.encode();
     let back = engine
         .decode_partial(&again)
-        .expect("what was read is written");
+        .expect("decoded values can be encoded");
     assert_eq!(back.encode(), again);
     // Relayed by a worker, and together with a valid part.
     let mut worker = Engine::worker(flow, config());

@@ -199,7 +199,7 @@ impl Path {
         assert_eq!(
             truth.said[by as usize].get(begin..begin + bytes.len()),
             Some(bytes),
-            "said by {by:?} at {begin}"
+            "sent by {by:?} at {begin}"
         );
         let state = self.table.state_mut(flow);
         state.spoke[side.index()] = true;

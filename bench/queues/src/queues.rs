@@ -239,7 +239,7 @@ fn in_batches() -> Vec<(&'static str, Run)> {
                     let mut sum = 0;
                     while got < n {
                         let slots = from.slots();
-                        let chunk = from.read_chunk(slots).expect("as many as it said");
+                        let chunk = from.read_chunk(slots).expect("the stated number");
                         let (a, b) = chunk.as_slices();
                         sum += a.iter().chain(b).map(|&i| u64::from(i)).sum::<u64>();
                         chunk.commit_all();

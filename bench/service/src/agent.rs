@@ -66,7 +66,7 @@ impl Life {
         (boot, jobs): (u64, usize),
         steps: mpsc::Sender<()>,
     ) {
-        let mut stream = server.dial().await.expect("the server takes agents");
+        let mut stream = server.dial().await.expect("the server accepts agents");
         let hello = Hello {
             version_min: 1,
             version_max: 1,
@@ -103,7 +103,7 @@ impl Life {
                     session.handle_bytes(self.now(), &buffer[..n], &mut self.spool).expect("the server keeps the rules");
                 }
                 _ = tick.tick() => {}
-                changed = self.allowed.changed() => changed.expect("whoever paces us is there"),
+                changed = self.allowed.changed() => changed.expect("the pacing thread exists"),
             }
             session.handle_timeout(self.now());
             let known = self.lanes.len();
@@ -115,7 +115,7 @@ impl Life {
                     AgentSessionEvent::ObserveAll => Happens::ObserveAll,
                     AgentSessionEvent::Drained(lane) => Happens::Drained(lane),
                     AgentSessionEvent::Refused(why) => panic!("the server refuses: {why:?}"),
-                    AgentSessionEvent::Closed(why) => panic!("the session is over: {why:?}"),
+                    AgentSessionEvent::Closed(why) => panic!("the session has ended: {why:?}"),
                 };
                 self.happens(happens, &mut session);
             }

@@ -138,7 +138,7 @@ impl TupleJudge<'_> {
         }
         let mut worst: Option<(usize, FaultKind, String, usize)> = None;
         let mut candidates = self.candidates(told);
-        // Of several in the same packets, the one with the matching distance between packets.
+        // If several are in the same packets, the one with the matching distance between packets.
         candidates.sort_by_key(|(_, i)| !self.is_timed(told, &self.truth.transactions[*i]));
         for (half, i) in candidates {
             let asked = half == TransactionHalf::Request;

@@ -214,8 +214,7 @@ mod tests {
             .spawn()
             .expect("sleep");
         group.enter(child.id()).expect("entered");
-        let within =
-            fs::read_to_string(format!("/proc/{}/cgroup", child.id())).expect("it is there");
+        let within = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).expect("it exists");
         assert!(within.contains("monitor-7"), "{within}");
         assert_eq!(
             fs::read_to_string(group.folder.join("memory.max"))

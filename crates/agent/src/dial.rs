@@ -345,7 +345,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let answering = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.expect("somebody knocks");
+            let (mut stream, _) = listener.accept().await.expect("a connection");
             let mut asked = vec![0; 4096];
             let n = stream.read(&mut asked).await.expect("a request");
             stream.write_all(answer).await.expect("an answer");
@@ -407,10 +407,7 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         let nobody = ServerEndpoint::new("http://127.0.0.1:9", None, None).expect("a server");
-        let error = run(nobody.dial())
-            .err()
-            .expect("nobody is there")
-            .to_string();
+        let error = run(nobody.dial()).err().expect("no server").to_string();
         assert!(
             error.starts_with("http://127.0.0.1:9 cannot be reached: "),
             "{error}"

@@ -265,7 +265,7 @@ mod tests {
                     started => Some(started.expect("it starts")),
                 },
             );
-        let mut monitor = started.expect("nobody writes it");
+        let mut monitor = started.expect("no writer");
         drop(news);
         assert_eq!(monitor.excess(), None);
         tell(&mut monitor);

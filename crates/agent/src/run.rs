@@ -54,7 +54,7 @@ pub struct AgentConfig {
     pub folder: PathBuf,
     /// Path of this program.
     pub program: PathBuf,
-    /// Version, for people.
+    /// Version, for humans.
     pub version: String,
     /// Limits of the spool.
     pub spool: SpoolLimits,

@@ -167,13 +167,13 @@ mod tests {
         store.write_ledger(b"two").expect("written");
         fs::write(path.join("notes.txt"), "not ours").expect("written");
         // As after a restart.
-        let mut store = SpoolFiles::in_folder(&path).expect("it is there");
+        let mut store = SpoolFiles::in_folder(&path).expect("it exists");
         let mut all = store.list();
         all.sort_unstable();
         assert_eq!(all, [0, u32::MAX]);
         assert_eq!(store.read(u32::MAX, 2, 3).expect("read"), b"cde");
         assert_eq!(
-            store.read(u32::MAX, 4, u64::MAX).expect("what there is"),
+            store.read(u32::MAX, 4, u64::MAX).expect("the contents"),
             b"ef"
         );
         assert_eq!(store.read(u32::MAX, 9, 1).expect("nothing is there"), b"");

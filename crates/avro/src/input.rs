@@ -8,19 +8,19 @@ use super::DECIMAL_DIGITS;
 pub enum DatumFault {
     #[error("the record ends here")]
     Ends,
-    #[error("branch {0}, and there are 0 and 1")]
+    #[error("union branch {0}; expected 0 or 1")]
     Branch(i64),
     #[error("a number of more than 64 bits")]
     Varint,
-    #[error("a length of {0}, and {1} bytes are left")]
+    #[error("a length of {0}, with {1} bytes left")]
     Length(i64, usize),
     #[error("a boolean of {0}")]
     Boolean(u8),
     #[error("text that is not UTF-8")]
     Utf8,
-    #[error("{0} bytes in place of {1}")]
+    #[error("{0} bytes instead of {1}")]
     Fixed(usize, i32),
-    #[error("a decimal of {0} bytes, which is none of {DECIMAL_DIGITS} digits")]
+    #[error("a decimal of {0} bytes, which exceeds {DECIMAL_DIGITS} digits")]
     Decimal(usize),
     #[error("the batch is full")]
     Full,

@@ -229,7 +229,7 @@ impl ClientContext for ReaderContext {
         &self,
         _: Option<&str>,
     ) -> Result<OAuthToken, Box<dyn std::error::Error>> {
-        Err("tokens are not made here".into())
+        Err("OAuth tokens are not supported".into())
     }
 }
 

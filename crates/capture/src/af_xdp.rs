@@ -121,7 +121,7 @@ fn sysfs(interface: &str) -> PathBuf {
 fn n_queues(interface: &str) -> Result<u32, XdpError> {
     let queues = sysfs(interface).join("queues");
     let entries =
-        fs::read_dir(queues).map_err(system("see the interface's receive queues in /sys"))?;
+        fs::read_dir(queues).map_err(system("read the interface's receive queues in /sys"))?;
     let n = entries
         .flatten()
         .filter(|e| e.file_name().to_string_lossy().starts_with("rx-"))

@@ -100,7 +100,7 @@ fn tell(name: &str, port: &DpdkPort) {
         started.queues
     );
     if !started.link_up {
-        warn!("DPDK port {name}: the link is down; packets come when it is up");
+        warn!("DPDK port {name}: the link is down; packets arrive when it is up");
     }
 }
 

@@ -27,7 +27,7 @@ pub fn open(options: &LiveOptions) -> Result<Vec<Box<dyn PacketSource>>, LiveErr
             Some(interface) => sift(options, af_xdp::open(options, interface)?),
             None => Err(XdpError::NotEthernet(ANY.to_owned()).into()),
         },
-        CaptureBackend::Dpdk => unreachable!("its ports are no interfaces: opened above"),
+        CaptureBackend::Dpdk => unreachable!("DPDK ports are opened above"),
     }
 }
 

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(
             paths
                 .iter()
-                .map(|p| p.metadata().expect("it is there").len())
+                .map(|p| p.metadata().expect("it exists").len())
                 .sum::<u64>(),
             kept.bytes
         );

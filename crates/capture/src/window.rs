@@ -59,10 +59,7 @@ impl InputWindow {
 
     /// Consumes the first `n` bytes.
     pub fn advance(&mut self, n: usize) {
-        debug_assert!(
-            n <= self.bytes().len(),
-            "only bytes that were there can be done with"
-        );
+        debug_assert!(n <= self.bytes().len(), "more bytes consumed than present");
         match self {
             InputWindow::Mapped(mapped) => mapped.start += n,
             InputWindow::Stream(stream) => {
@@ -186,8 +183,8 @@ impl StreamWindow {
 
     fn refill(&mut self, needed: usize) -> Result<bool, String> {
         self.make_room(needed);
-        let buffer = Arc::get_mut(&mut self.buffer)
-            .expect("there is room only in a buffer that nobody shares");
+        let buffer =
+            Arc::get_mut(&mut self.buffer).expect("only an unshared buffer has free space");
         loop {
             match self.stream.read(&mut buffer[self.end..]) {
                 Ok(n) => {

@@ -22,12 +22,14 @@ fn pcap(start: u32, n: u32, mark: u8) -> Vec<u8> {
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).expect("a vector takes everything");
-    encoder.finish().expect("a vector takes everything")
+    encoder
+        .write_all(bytes)
+        .expect("writing to memory cannot fail");
+    encoder.finish().expect("writing to memory cannot fail")
 }
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
-    zstd::encode_all(bytes, 1).expect("a vector takes everything")
+    zstd::encode_all(bytes, 1).expect("writing to memory cannot fail")
 }
 
 struct Folder(tempfile::TempDir);

@@ -227,12 +227,16 @@ mod tests {
             },
         ];
         let mut bytes = Vec::new();
-        frames[0].write(&mut bytes).expect("memory takes it");
+        frames[0]
+            .write(&mut bytes)
+            .expect("writing to memory cannot fail");
         // From a newer version.
         bytes.extend([2, 0, 0, 0, 99, 7, 7]);
-        frames[1..]
-            .iter()
-            .for_each(|frame| frame.write(&mut bytes).expect("memory takes it"));
+        frames[1..].iter().for_each(|frame| {
+            frame
+                .write(&mut bytes)
+                .expect("writing to memory cannot fail")
+        });
         let mut from = &bytes[..];
         let mut read = Vec::new();
         while let Some(frame) = MonitorFrame::read(&mut from).expect("a frame") {

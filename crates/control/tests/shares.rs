@@ -145,7 +145,7 @@ impl World {
             }
         }
         if self.copying.as_ref().is_some_and(|(at, ..)| *at <= now) {
-            let (_, to, went) = self.copying.take().expect("it is there");
+            let (_, to, went) = self.copying.take().expect("it exists");
             if went.is_ok() {
                 for (monitor, level) in self.monitors.iter_mut().zip(&to) {
                     // A monitor applies a smaller slice before less is copied.

@@ -258,7 +258,7 @@ fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
             http.whom()
         ))),
         None => Err(FlinkError::Foreign(format!(
-            "{} calls itself Flink {said:?}",
+            "{} reports the invalid version {said:?}",
             http.whom()
         ))),
     }

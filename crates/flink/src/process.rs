@@ -182,7 +182,7 @@ mod tests {
                 OwnerFate::Unseen,
             ),
             (
-                "before the machine started anew",
+                "before the machine was restarted",
                 &bare,
                 before.clone(),
                 OwnerFate::Ended,

@@ -366,7 +366,7 @@ impl ByteStream {
             else {
                 return;
             };
-            debug_assert_eq!(*first.key(), self.pos, "held segments lie behind a hole");
+            debug_assert_eq!(*first.key(), self.pos, "held segments follow a gap");
             let held = first.remove();
             let cost = held.bytes.len() + HELD_OVERHEAD_BYTES;
             waiting.cost -= cost;

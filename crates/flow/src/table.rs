@@ -137,7 +137,7 @@ impl<S: Default> FlowTable<S> {
         at: &HashedKey,
         segment: &FastPathSegment,
     ) -> Option<FastPathOutcome> {
-        debug_assert!(!self.config.verify_checksums, "it needs the bytes");
+        debug_assert!(!self.config.verify_checksums, "bytes are needed");
         if at.place == NONE || !self.is_v4_flow_of(at.place, at) {
             return None;
         }

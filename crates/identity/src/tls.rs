@@ -212,7 +212,8 @@ mod tests {
     fn carry(from: &mut Connection, to: &mut Connection) -> Result<(), String> {
         let mut bytes = Vec::new();
         while from.wants_write() {
-            from.write_tls(&mut bytes).expect("memory takes all");
+            from.write_tls(&mut bytes)
+                .expect("writing to memory cannot fail");
         }
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {

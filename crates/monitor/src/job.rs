@@ -415,7 +415,7 @@ impl MonitorJob {
         &self.names
     }
 
-    /// Facts about the packets behind the rows so far.
+    /// Facts about the packets of the rows so far.
     #[must_use]
     pub fn packets(&self) -> &PacketFacts {
         &self.packets

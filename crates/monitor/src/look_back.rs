@@ -213,7 +213,7 @@ mod tests {
 
     fn look_back(reach: LookBackLimits) -> LookBack {
         let file = PacketFile::create(Path::new("/dev/null"), PacketRotation::default())
-            .expect("it is there");
+            .expect("it exists");
         LookBack::new(Box::new(file), SelectedFlows::with_news(8), reach)
     }
 

@@ -52,7 +52,7 @@ fn run(args: &[&str]) -> Output {
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("what the program says is UTF-8")
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
 /// Output of `netalytics query` as JSON lines.
@@ -264,7 +264,7 @@ fn redis_commands_are_those_of_the_server() {
             let text = numbers
                 .split(',')
                 .find_map(|field| field.strip_prefix(of)?.strip_prefix('='));
-            text.expect("it is there").parse::<u64>().expect("a number")
+            text.expect("it exists").parse::<u64>().expect("a number")
         };
         // Sent by the recording script, not over the network.
         let own = u64::from(name == "config|resetstat");
@@ -340,7 +340,7 @@ fn dns_questions_are_those_of_bind() {
 #[test]
 fn dns_answers_are_those_of_tshark() {
     let case = captures().join("dns");
-    let truth = std::fs::read_to_string(case.join("tshark.tsv")).expect("what tshark says");
+    let truth = std::fs::read_to_string(case.join("tshark.tsv")).expect("output of tshark");
     let rows = rows("PARSE dns", &case.join("in.pcap"));
     let mut checked = 0;
     for line in truth.lines() {
@@ -418,7 +418,7 @@ fn tls_handshakes_are_those_of_openssl() {
             assert_eq!(row["resumed"], f[1] == "Reused", "{line}");
         }
     }
-    let told = std::fs::read_to_string(case.join("certificate.txt")).expect("what openssl says");
+    let told = std::fs::read_to_string(case.join("certificate.txt")).expect("output of openssl");
     let row = &rows[0];
     let line = |start: &str| {
         told.lines()

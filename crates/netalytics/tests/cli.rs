@@ -271,7 +271,7 @@ impl Serving {
         });
         Serving {
             process,
-            address: address.expect("it says where it listens"),
+            address: address.expect("the listening address"),
         }
     }
 

@@ -35,7 +35,7 @@ def packets(path):
 
 
 class Stream:
-    """What one end said, and when each byte of it was sent."""
+    """Bytes sent by one end, with the time of each byte."""
 
     def __init__(self):
         self.pieces, self.data, self.starts = {}, b"", []
@@ -70,7 +70,7 @@ def connections(path):
 
 
 def http_messages(stream, heads=()):
-    """(start line, headers, first byte, byte behind the last) of each message."""
+    """(start line, headers, first byte, byte after the last) of each message."""
     at = n = 0
     while (end := stream.data.find(b"\r\n\r\n", at)) >= 0:
         lines = stream.data[at:end].decode("latin-1").split("\r\n")
@@ -111,7 +111,7 @@ def http():
 
 
 def mysql():
-    """Statements of the shop: nobody asks before the answer is complete."""
+    """Statements of the shop: no client sends before the response is complete."""
     for client, server, seen, said, answered in connections(os.path.join(SHOP, "in.pcap")):
         if server[1] != 3306:
             continue
@@ -272,7 +272,7 @@ def _():
 
 
 def truth(capture, table):
-    """Rows of a table that tshark and a server's log stand behind."""
+    """Rows of a table that agree with tshark and a server's log."""
     path = f"{capture}.truth/{table}.tsv"
     with open(path) if os.path.exists(path) else gzip.open(path + ".gz", "rt") as f:
         head, *lines = (line.rstrip("\n").split("\t") for line in f)

@@ -547,7 +547,7 @@ fn a_panic_shows_no_backtrace() {
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path)
-        .expect("it is there")
+        .expect("it exists")
         .permissions()
         .mode()
         & 0o777

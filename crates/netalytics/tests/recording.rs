@@ -615,7 +615,7 @@ fn the_examples_of_the_documentation_run() {
         .display()
         .to_string();
     let python = python();
-    let root = Path::new(ROOT).canonicalize().expect("it is there");
+    let root = Path::new(ROOT).canonicalize().expect("it exists");
     std::os::unix::fs::symlink(root.join("captures"), folder.path().join("captures"))
         .expect("a link");
     let data = testkit::corpus();

@@ -126,7 +126,7 @@ mod tests {
         let inner = folder.path().join("a/b");
         create_table_folder(&inner).expect("folders");
         create(&inner.join("file")).expect("a file");
-        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        let mode = |path: &Path| path.metadata().expect("it exists").permissions().mode() & 0o777;
         assert_eq!((mode(&inner), mode(&inner.join("file"))), (0o700, 0o600));
     }
 }

@@ -168,7 +168,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
         None,
         "64 bits",
         "stream.sums_saturated",
-        "sums cut to their type",
+        "sums limited to the range of their type",
         LimitMark::Group,
     ),
     limit(
@@ -322,7 +322,7 @@ mod tests {
         };
         assert_eq!(
             note("sums"),
-            "sums: sums cut to their type; their rows are approximate"
+            "sums: sums limited to the range of their type; their rows are approximate"
         );
         assert_eq!(
             note("empty_windows"),

@@ -142,7 +142,7 @@ pub fn ip(bytes: &[u8]) -> IpAddr {
 
 fn push_float(out: &mut Vec<u8>, value: f64) {
     // `{:?}` is the shortest text that reads back, with an exponent if there would be many digits.
-    write!(out, "{value:?}").expect("a Vec takes every byte");
+    write!(out, "{value:?}").expect("writing to memory cannot fail");
 }
 
 fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
@@ -155,6 +155,6 @@ fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
                 out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
             }
         }
-        IpAddr::V6(ip) => write!(out, "{ip}").expect("a Vec takes every byte"),
+        IpAddr::V6(ip) => write!(out, "{ip}").expect("writing to memory cannot fail"),
     }
 }

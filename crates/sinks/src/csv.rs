@@ -143,9 +143,10 @@ mod tests {
         let mut out = Vec::new();
         let mut sink = CsvSink::new(&mut out, heads);
         for (result, batch) in batches {
-            sink.write(*result, batch).expect("a Vec takes every byte");
+            sink.write(*result, batch)
+                .expect("writing to memory cannot fail");
         }
-        sink.finish().expect("a Vec takes every byte");
+        sink.finish().expect("writing to memory cannot fail");
         drop(sink);
         String::from_utf8(out).expect("CSV of text is text")
     }
@@ -205,7 +206,7 @@ mod tests {
             let mut sink = make(Vec::new(), &[samples::head(None, &batch)]);
             sink.write(0, &batch)
                 .and_then(|()| sink.finish())
-                .expect("a Vec takes every byte");
+                .expect("writing to memory cannot fail");
             let bytes = sink.out.into_inner().expect("it has been flushed");
             String::from_utf8(bytes).expect("CSV of text is text")
         };

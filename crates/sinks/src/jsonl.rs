@@ -225,7 +225,7 @@ mod tests {
         let mut sink = JsonlSink::new(&mut out, &[samples::head(processor, &batch)]);
         sink.write(0, &batch)
             .and_then(|()| sink.finish())
-            .expect("a Vec takes every byte");
+            .expect("writing to memory cannot fail");
         drop(sink);
         String::from_utf8(out).expect("JSON lines are UTF-8")
     }

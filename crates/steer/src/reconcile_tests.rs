@@ -30,7 +30,7 @@ struct FakeBackend(Arc<Mutex<MemorySwitch>>);
 
 impl FakeBackend {
     fn change<T>(&self, act: impl FnOnce(&mut MemorySwitch) -> T) -> T {
-        act(&mut self.0.lock().expect("nobody panics"))
+        act(&mut self.0.lock().expect("no thread panics"))
     }
 
     fn answers<T>(&self, act: impl FnOnce(&mut MemorySwitch) -> T) -> Result<T, SwitchError> {

@@ -239,7 +239,7 @@ mod tests {
         for socket in ["ovs-vswitchd.7.ctl", "db.sock"] {
             let listener = UnixListener::bind(run.path().join(socket)).expect("a socket");
             std::thread::spawn(move || {
-                let (mut asked, _) = listener.accept().expect("somebody asks");
+                let (mut asked, _) = listener.accept().expect("a request");
                 let mut first = [0; 1000];
                 let _ = asked.read(&mut first).expect("a question");
                 asked.write_all(said.as_bytes()).expect("it is heard");
@@ -321,10 +321,10 @@ mod tests {
         let ask = |run: &Path| command(run, &["list-commands"], patience);
         let run = daemon("");
         let socket = run.path().join("ovs-vswitchd.7.ctl");
-        fs::remove_file(&socket).expect("it is there");
+        fs::remove_file(&socket).expect("it exists");
         let listener = UnixListener::bind(&socket).expect("a socket");
         std::thread::spawn(move || {
-            let (mut asked, _) = listener.accept().expect("somebody asks");
+            let (mut asked, _) = listener.accept().expect("a request");
             for _ in 0..40 {
                 std::thread::sleep(Duration::from_millis(50));
                 let _ = asked.write_all(b" ");
@@ -332,7 +332,7 @@ mod tests {
             let _ = asked.write_all(br#"{"id":0,"result":"late","error":null}"#);
         });
         assert!(matches!(ask(run.path()), Err(SwitchError::Silent { .. })));
-        fs::remove_file(&socket).expect("it is there");
+        fs::remove_file(&socket).expect("it exists");
         let full = socket_with(
             AddressFamily::UNIX,
             SocketType::STREAM,

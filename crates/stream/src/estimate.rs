@@ -754,7 +754,7 @@ fn json(pairs: impl Iterator<Item = (f64, Option<f64>)>) -> EstimateValue {
             Some(number) => write!(text, "{comma}[{upper},{number}]"),
             None => write!(text, "{comma}[{upper},null]"),
         };
-        written.expect("writing to a string does not fail");
+        written.expect("writing to memory cannot fail");
     }
     text.push(']');
     EstimateValue::Json(text)

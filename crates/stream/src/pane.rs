@@ -209,7 +209,7 @@ impl Pane {
         let off = |place: &usize| (self.strata[*place].rate / rate).ln().abs();
         (0..STRATA_MAX)
             .min_by(|a, b| off(a).total_cmp(&off(b)))
-            .expect("a pane tells some rates apart")
+            .expect("a pane distinguishes at least one rate")
     }
 
     fn resize(&mut self, layout: &PaneLayout) {

@@ -1,6 +1,6 @@
 //! Precision of the windows of a sampled result, for the controller of its sampling rate ([`crate::rate_control`]).
 //!
-//! Of each window, the [`GROUPS`] groups with the most samples count (of a ranking: of its rows), and of those the one
+//! In each window, only the [`GROUPS`] groups with the most samples count (in a ranking: its rows), and of those the one
 //! with the widest relative interval of a count, sum, rate, mean, or share. With several processors, the widest of all
 //! counts.
 

@@ -17,7 +17,7 @@ pub const AGENT_DOC: &str = "agent that captured the flow; null without an agent
 /// The agent's labels.
 pub const LABELS: ColumnFamily = ColumnFamily {
     name: "label",
-    doc: "the agent's label",
+    doc: "label of the agent",
     fold: None,
 };
 /// Families of all schemas.

@@ -7,7 +7,7 @@ use crate::schema::{DataType, Field, FieldId, RedactionRule, Schema, Unit};
 /// The family of these columns, supported by parsers of requests and responses over TCP.
 pub const TAPS: ColumnFamily = ColumnFamily {
     name: "tap",
-    doc: "of requests that two taps have seen: what the two measured",
+    doc: "measurements of a request at two taps",
     fold: None,
 };
 
@@ -22,7 +22,7 @@ const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
         "seen",
         DataType::Text,
         Unit::None,
-        "both; client, where the tap near the server has not seen it",
+        "taps that captured the request: both, or client if the tap near the server did not",
     ),
     (
         "client_time_ns",
@@ -40,7 +40,7 @@ const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
         "network_time_ns",
         DataType::I64,
         Unit::Nanoseconds,
-        "their difference: the time spent between the taps",
+        "difference of the two response times: the time between the taps",
     ),
 ];
 

@@ -508,7 +508,7 @@ fn tshark(link_type: u16, cases: &[Case]) -> Vec<String> {
         tshark.args(["-e", field]);
     }
     let read = tshark.output().expect("it runs");
-    fs::remove_file(&file).expect("it is there");
+    fs::remove_file(&file).expect("it exists");
     String::from_utf8(read.stdout)
         .expect("text")
         .lines()

@@ -34,7 +34,7 @@ fn begin_protocol(name: &str) -> Result<()> {
     let read = |path: &str| fs::read_to_string(root.join(path)).with_context(|| path.to_owned());
     for (path, text) in new_protocol::files(name, read)? {
         let whole = root.join(&path);
-        fs::create_dir_all(whole.parent().context("a file lies in a folder")?)?;
+        fs::create_dir_all(whole.parent().context("a file has a parent folder")?)?;
         fs::write(&whole, text).with_context(|| path.clone())?;
         println!("{path}");
     }

@@ -14,7 +14,7 @@ pub fn files(name: &str, read: impl Fn(&str) -> Result<String>) -> Result<Vec<(S
     let module = format!("crates/parsers/src/{name}.rs");
     let target = format!("fuzz/fuzz_targets/{name}.rs");
     for path in [&module, &target] {
-        ensure!(read(path).is_err(), "{path} is there already");
+        ensure!(read(path).is_err(), "{path} already exists");
     }
     Ok(vec![
         (module, parser(name, &read(TEMPLATE)?)?),
@@ -32,7 +32,7 @@ pub fn files(name: &str, read: impl Fn(&str) -> Result<String>) -> Result<Vec<(S
 /// Remaining steps.
 pub fn next_steps(name: &str) -> String {
     format!(
-        "{name} is a parser now, of the toy protocol of the template. Next:
+        "{name} is now a parser of the template's toy protocol. Next:
   crates/parsers/src/{name}.rs   ports, fields, probe, cut, next, write; cargo test -p parsers {name}
   captures/{name}/               in.pcap, query.txt, expected.jsonl; cargo test -p netalytics --test captures
   fuzz/run.sh 60 {name}
@@ -47,7 +47,7 @@ fn check(name: &str) -> Result<()> {
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     ensure!(
         is_word,
-        "`{name}` is no name: small letters, digits and `_`, a letter first"
+        "`{name}` is not a valid name: lower-case letters, digits, and `_`, starting with a letter"
     );
     let taken = [
         "template", "store", "output", "protocol", "registry", "message", "probing", "resync",
@@ -58,7 +58,7 @@ fn check(name: &str) -> Result<()> {
         "ref", "type", "use",
     ];
     if taken.contains(&name) || reserved.contains(&name) {
-        bail!("`{name}` means something else here");
+        bail!("`{name}` is reserved");
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ fn parser(name: &str, template: &str) -> Result<String> {
         .replace("Messages of the store.", &format!("Messages of {name}."))
         .replace("Store", &type_name(name));
     Ok(format!(
-        "//! {name}: say here what is read of it, what is not, and by which sources.\n\n{code}"
+        "//! {name}: state what is parsed, what is not, and the specifications.\n\n{code}"
     ))
 }
 
@@ -104,7 +104,7 @@ fn with_module(name: &str, root: &str) -> Result<String> {
     let http = root.find("pub mod http;").context("http is a module")?;
     let first = root[..http]
         .rfind("\n\n")
-        .context("the protocols' modules stand together")?
+        .context("the protocol modules are contiguous")?
         + 2;
     let end = first
         + root[first..]
@@ -168,7 +168,7 @@ fn readme(name: &str) -> String {
     format!(
         "# {name}
 
-What is in `in.pcap`: who speaks to whom, which versions, what is special.
+Contents of `in.pcap`: clients and servers, versions, special cases.
 
 - Where it comes from, or how it was recorded.
 - Truth: the server's own log, or another program; how `expected.jsonl` was obtained from it. Never from our own output alone.

@@ -87,7 +87,7 @@ fn outside(next: u32, rng: &mut SeededRng) -> u32 {
     next.wrapping_add((AWAY_MIN + rng.below((1 << 32) - 2 * AWAY_MIN)) as u32)
 }
 
-/// Adds a copy of every segment as seen by another mirror: behind a router, in a VLAN, or both.
+/// Adds a copy of every segment as seen by another mirror: after a router, in a VLAN, or both.
 pub fn mirror(
     recording: &PacketRecording,
     seen: &mut Vec<ObservedPacket>,

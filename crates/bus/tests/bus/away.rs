@@ -33,7 +33,7 @@ fn unreachable_brokers_are_named() {
         let begun = Instant::now();
         let error = TopicAdmin::connect(kafka, Duration::from_secs(3))
             .err()
-            .expect("nobody is there");
+            .expect("no server");
         assert_eq!(
             error.to_string(),
             format!("no broker responds at {}: {reason}", kafka.servers())

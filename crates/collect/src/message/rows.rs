@@ -28,7 +28,7 @@ pub fn encode(rows: &[Batch]) -> Vec<u8> {
     let columns: Vec<FieldId> = first.present().collect();
     let schema = Arc::new(arrow_schema(first.schema(), &columns));
     let mut writer =
-        StreamWriter::try_new(Vec::new(), &schema).expect("memory takes all that is written");
+        StreamWriter::try_new(Vec::new(), &schema).expect("writing to memory cannot fail");
     for batch in rows {
         let column = |id: &FieldId| {
             batch
@@ -41,9 +41,9 @@ pub fn encode(rows: &[Batch]) -> Vec<u8> {
         let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
         writer
             .write(&batch.expect("columns are of their fields' types"))
-            .expect("memory takes all of it");
+            .expect("writing to memory cannot fail");
     }
-    writer.into_inner().expect("memory takes all of it")
+    writer.into_inner().expect("writing to memory cannot fail")
 }
 
 /// Decodes rows if they are tuples of the engine.
@@ -132,7 +132,7 @@ impl<'a> IpcMessages<'a> {
             return if self.0.is_empty() {
                 Ok(None)
             } else {
-                Err("there are more bytes".into())
+                Err("more bytes follow".into())
             };
         }
         let message = root_as_message(take(length as usize)?).map_err(|e| e.to_string())?;
@@ -145,9 +145,9 @@ impl<'a> IpcMessages<'a> {
 fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, String> {
     let schema = message
         .header_as_schema()
-        .ok_or("they begin with no schema")?;
+        .ok_or("they do not begin with a schema")?;
     if schema.endianness() != Endianness::Little {
-        return Err("their bytes are in another order".into());
+        return Err("they have the wrong byte order".into());
     }
     let (ours, shown) = engine.tuples();
     let mut columns = Vec::new();
@@ -159,10 +159,10 @@ fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, Strin
         let is_flat =
             field.dictionary().is_none() && field.children().is_none_or(|all| all.is_empty());
         if !is_flat || !is_of(&field, &arrow_type(ours.field(id).data_type)) {
-            return Err(format!("{name} is of another type"));
+            return Err(format!("{name} has the wrong type"));
         }
         if columns.contains(&id) {
-            return Err(format!("{name} is there twice"));
+            return Err(format!("column {name} occurs twice"));
         }
         columns.push(id);
     }
@@ -204,9 +204,9 @@ fn checked<'a>(
         MessageHeader::RecordBatch => message.header_as_record_batch(),
         _ => None,
     };
-    let batch = batch.ok_or("a message is not of rows")?;
+    let batch = batch.ok_or("a message is not a record batch")?;
     if batch.compression().is_some() {
-        return Err("its columns are packed".into());
+        return Err("its columns are compressed".into());
     }
     // A row needs at least one bit per column.
     let rows_max = if schema.fields().is_empty() {

@@ -55,7 +55,7 @@ pub fn a_killed_gateway(real: &Real) {
     );
     real.cluster.kill("gateway");
     assert_eq!(
-        job.state().expect("the cluster tells"),
+        job.state().expect("a response of the cluster"),
         FlinkJobState::Running
     );
     // Its last threads may hold its port a moment longer.

@@ -17,7 +17,7 @@ pub struct ExportAccounting {
     pub decoded: ExportCounters,
     /// Packets that are neither UDP nor TCP, and segments of connections that carry no messages.
     pub not_export: u64,
-    /// Segments behind missing ones, or without a message header where one is due, of connections that carry messages.
+    /// Segments after missing ones, or without a message header where one is expected, on connections with messages.
     pub stream_gaps: u64,
     /// Samples that became tuples.
     pub samples_read: u64,

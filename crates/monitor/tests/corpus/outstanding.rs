@@ -62,9 +62,8 @@ fn the_budget_bounds_what_waits() {
         testkit::ByteOrder::Little,
     );
     std::fs::write(&path, file).expect("a file");
-    let schema = std::sync::Arc::new((parsers::registry::find("http")
-        .expect("it is there")
-        .schema)());
+    let schema =
+        std::sync::Arc::new((parsers::registry::find("http").expect("it exists").schema)());
     let spec = MonitorSpec {
         parsers: vec![plan::ParserUse::all_columns(schema)],
         ..MonitorSpec::default()

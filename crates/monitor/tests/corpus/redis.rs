@@ -150,7 +150,7 @@ fn commands_relayed_by_a_proxy_are_parsed() {
     std::fs::write(&path, file).expect("a file");
     let of = |name| {
         plan::ParserUse::all_columns(std::sync::Arc::new((parsers::registry::find(name)
-            .expect("it is there")
+            .expect("it exists")
             .schema)()))
     };
     let spec = plan::MonitorSpec {

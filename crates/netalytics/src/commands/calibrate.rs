@@ -303,7 +303,7 @@ fn written(
     let unsure = copied.map_or(0.0, |of| of.unsure);
     let line = |(name, measured, supposed): (&str, Option<Option<f64>>, f64)| match measured {
         Some(Some(ns)) => format!("{name} = {ns:.1}\n"),
-        // The default next to measured values would look like a larger cost.
+        // The built-in default among measured values would look like a larger cost.
         Some(None) => format!("{name} = {unsure:.1} # upper bound: below the resolution\n"),
         None => format!("{name} = {supposed:.1} # estimated\n"),
     };

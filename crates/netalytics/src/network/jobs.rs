@@ -112,7 +112,7 @@ impl JobNetwork {
             }
             agents.push(agent);
         }
-        // From here on the job is in the network, until its copies are dropped: with the last job switches are let go.
+        // From here on the job is in the network until its copies are dropped; the last job releases the switches.
         let lacks = planned.plan.lacks.clone();
         let is_mirrored = planned.plan.choice.mode.is_some();
         let mut copies = JobMirroring::new(job, planned, shared.clone())?;

@@ -169,12 +169,12 @@ mod tests {
             .expect("it can be made")
             .write_all(b"abc")
             .expect("written");
-        let mode = |path: &Path| path.metadata().expect("it is there").mode() & 0o777;
+        let mode = |path: &Path| path.metadata().expect("it exists").mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).expect("a mode");
         create(&path, FileOwner::Us).expect("it can be emptied");
         assert_eq!(
-            (mode(&path), path.metadata().expect("it is there").len()),
+            (mode(&path), path.metadata().expect("it exists").len()),
             (0o644, 0)
         );
     }

@@ -79,11 +79,7 @@ mod tests {
             .expect("written");
         assert_eq!(fs::read_to_string(&path).expect("the new one"), "nl_1\n");
         assert_eq!(
-            fs::metadata(&path)
-                .expect("it is there")
-                .permissions()
-                .mode()
-                & 0o777,
+            fs::metadata(&path).expect("it exists").permissions().mode() & 0o777,
             0o600
         );
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);

@@ -599,6 +599,6 @@ mod tests {
             "{:?}",
             begun.elapsed()
         );
-        std::fs::remove_file(path).expect("it is there");
+        std::fs::remove_file(path).expect("it exists");
     }
 }

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn only_directories_of_dead_processes_are_removed() {
         let place = tempfile::tempdir().expect("a folder");
-        let user = fs::metadata(place.path()).expect("it is there").uid();
+        let user = fs::metadata(place.path()).expect("it exists").uid();
         let make = |name: &str, has_lock: bool| {
             let path = place.path().join(name);
             fs::create_dir(&path).expect("made");
@@ -66,7 +66,7 @@ mod tests {
             .write(true)
             .open(living.join("lock"))
             .expect("opened");
-        lock.try_lock().expect("nobody has it");
+        lock.try_lock().expect("it is unused");
         let [begun, other] =
             [("netalytics-demo-c", false), ("another", true)].map(|(name, has)| make(name, has));
         std::os::unix::fs::symlink(&other, place.path().join("netalytics-demo-d")).expect("a link");

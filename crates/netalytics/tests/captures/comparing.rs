@@ -470,7 +470,7 @@ fn reports_can_be_read() {
 #[test]
 fn the_examples_of_the_documentation_run() {
     let folder = tempfile::tempdir().expect("a folder");
-    let root = root().canonicalize().expect("it is there");
+    let root = root().canonicalize().expect("it exists");
     std::os::unix::fs::symlink(root.join("captures"), folder.path().join("captures"))
         .expect("a link");
     let bin = Path::new(BINARY).parent().expect("in a folder").display();

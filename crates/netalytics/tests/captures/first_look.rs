@@ -325,7 +325,7 @@ fn header(parser: &str, width: usize) -> String {
     let mut sink = TableSink::new(&mut table, &[head], style);
     sink.write(0, &batch)
         .and_then(|()| sink.finish())
-        .expect("a Vec takes every byte");
+        .expect("writing to memory cannot fail");
     assert!(
         !sink.notes().is_empty(),
         "{parser} at {width}: columns are omitted silently"

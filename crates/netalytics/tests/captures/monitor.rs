@@ -104,7 +104,7 @@ fn collected(plan: &Plan, processes: &[Vec<MonitorFrame>]) -> String {
     );
     let mut write = |result: Option<usize>, batch: &tuple::Batch| {
         sink.write(result.unwrap_or(0), batch)
-            .expect("memory takes all of it");
+            .expect("writing to memory cannot fail");
     };
     for EngineOutput {
         pipeline, batch, ..
@@ -121,7 +121,7 @@ fn collected(plan: &Plan, processes: &[Vec<MonitorFrame>]) -> String {
     if let Some(shown) = &mut shown {
         shown.finish(|batch| write(None, &batch));
     }
-    sink.finish().expect("memory takes all of it");
+    sink.finish().expect("writing to memory cannot fail");
     drop(sink);
     String::from_utf8(text).expect("JSON lines are text")
 }

@@ -17,7 +17,7 @@ fn all_reasons(query: &str, capture: &Path) -> Vec<String> {
         .arg(capture)
         .output()
         .expect("the program starts");
-    let said = String::from_utf8(output.stderr).expect("what the program says is UTF-8");
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(output.status.success(), "{query}: {said}");
     let reasons = said.lines().filter_map(|line| {
         line.strip_prefix("nothing found: ")

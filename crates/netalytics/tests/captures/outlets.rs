@@ -152,7 +152,7 @@ pub fn file(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
-/// Of a URL's windows of `group-count-hist`: number of tuples, and of those with a time.
+/// Windows of a URL in `group-count-hist`: number of tuples, and number of tuples with a time.
 pub fn counted(rows: &[Value], url: &str) -> (f64, f64) {
     let windows = || {
         rows.iter()

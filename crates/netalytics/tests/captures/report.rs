@@ -365,7 +365,7 @@ fn the_commands_of_the_page_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
-        .expect("it is there");
+        .expect("it exists");
     let page = std::fs::read_to_string(root.join("docs/report.md")).expect("the page");
     let block = page
         .split("```sh\n")

@@ -103,7 +103,7 @@ fn windows(rows: &[Value], from: i64) -> BTreeMap<i64, (u64, Option<String>)> {
     windows
 }
 
-/// All rows hold; how many windows were complete, lacked agents, or came right behind those.
+/// Checks all rows; returns the numbers of windows that were complete, lacked agents, or followed such windows directly.
 fn check(rows: &[Value], from: i64, words: &str) -> [usize; 3] {
     let windows = windows(rows, from);
     let is_behind = |start: i64| {

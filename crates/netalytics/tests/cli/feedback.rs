@@ -123,7 +123,7 @@ impl Load {
         let input = self.input.as_mut().expect("it goes on");
         writeln!(input, "phase {name}")
             .and_then(|()| input.flush())
-            .expect("it hears");
+            .expect("an event");
         assert_eq!(self.answer(), "ok\n");
     }
 

@@ -50,8 +50,9 @@ fn captures_come_by_every_road() {
     );
     assert_eq!(plain.out.lines().count(), 6);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(&bytes).expect("a Vec takes every byte");
-    let gzip = gzip.finish().expect("a Vec takes every byte");
+    gzip.write_all(&bytes)
+        .expect("writing to memory cannot fail");
+    let gzip = gzip.finish().expect("writing to memory cannot fail");
     let packed = check(
         &["query", PACKETS, "-r", &folder.file("a.pcap.gz", &gzip)],
         0,

@@ -304,11 +304,7 @@ fn tokens_come_to_files_that_only_their_owner_reads() {
     assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
     for path in [&file, &invited] {
         assert_eq!(
-            fs::metadata(path)
-                .expect("it is there")
-                .permissions()
-                .mode()
-                & 0o777,
+            fs::metadata(path).expect("it exists").permissions().mode() & 0o777,
             0o600,
             "{path}"
         );

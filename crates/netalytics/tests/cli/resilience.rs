@@ -54,7 +54,7 @@ pub fn children(pid: u32) -> Vec<u32> {
             .lines()
             .find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
     };
-    let processes = fs::read_dir("/proc").expect("it is there").flatten();
+    let processes = fs::read_dir("/proc").expect("it exists").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|child| {
         let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
@@ -76,7 +76,7 @@ fn kill(process: &mut Process) {
         .0
         .kill()
         .and_then(|()| process.0.wait())
-        .expect("it is there");
+        .expect("it exists");
 }
 
 #[test]
@@ -236,10 +236,10 @@ fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
 fn held(pid: u32) -> (usize, usize, u64) {
     let count = |what| {
         fs::read_dir(format!("/proc/{pid}/{what}"))
-            .expect("it is there")
+            .expect("it exists")
             .count()
     };
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it exists");
     let anonymous = status
         .lines()
         .find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix("kB"));

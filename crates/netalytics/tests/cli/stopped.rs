@@ -162,7 +162,7 @@ fn a_monitor_that_is_killed_again_and_again_is_started_again() {
             pid if pid == last => Err(format!("{pid}")),
             _ => Ok(()),
         });
-        last = monitor(&agents[0]).expect("it is there");
+        last = monitor(&agents[0]).expect("it exists");
         signal(last, "KILL");
     }
     wait("the job says why", || match reason(&server, &id) {

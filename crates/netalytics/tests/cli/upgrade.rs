@@ -181,7 +181,7 @@ fn an_agent_of_the_version_before_is_understood() {
         &format!("{data}/admin.token"),
     ]);
     let address = url.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(address).expect("it is there");
+    let mut stream = TcpStream::connect(address).expect("it exists");
     let head = format!(
         "GET /api/v1/agent HTTP/1.1\r\nhost: {address}\r\nconnection: upgrade\r\nupgrade: netalytics/1\r\nauthorization: Bearer {}\r\n\r\n",
         token.out.trim()

@@ -276,7 +276,7 @@ fn the_commands_of_the_pages_run() {
         let folder = Folder::new();
         let captures = Path::new(ROOT)
             .canonicalize()
-            .expect("it is there")
+            .expect("it exists")
             .join("captures");
         std::os::unix::fs::symlink(captures, folder.path("captures")).expect("a link");
         let blocks: Vec<&str> = text

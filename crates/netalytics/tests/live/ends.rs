@@ -346,7 +346,7 @@ fn a_hang_up_keeps_all_that_was_recorded() {
     ]
     .concat()
     {
-        let metadata = file.metadata().expect("it is there");
+        let metadata = file.metadata().expect("it exists");
         assert_eq!(
             (metadata.uid(), metadata.mode() & 0o777),
             (1234, 0o600),

@@ -21,7 +21,7 @@ fn start(ns: &str, folder: &Path, args: &[&str]) -> Child {
         .env_remove("SUDO_GID");
     let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-    let line = lines.next().expect("it says something").expect("text");
+    let line = lines.next().expect("some output").expect("text");
     assert!(line.starts_with("capturing from "), "{line}");
     // Drains its later messages.
     std::thread::spawn(move || lines.for_each(drop));

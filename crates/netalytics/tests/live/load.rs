@@ -111,7 +111,7 @@ impl Load {
         let input = self.asking.stdin.as_mut().expect("piped");
         writeln!(input, "{line}")
             .and_then(|()| input.flush())
-            .expect("it hears");
+            .expect("an event");
         let mut answer = String::new();
         self.answers.read_line(&mut answer).expect("text");
         assert_eq!(answer, "ok\n", "the load has ended");

@@ -70,7 +70,7 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
         .expect("python3");
     query.wait_for("note: leaf2 copies 1/");
     let fewer = bed.copies("leaf2");
-    fs::remove_file(&held_up).expect("it is there");
+    fs::remove_file(&held_up).expect("it exists");
     opening.kill().expect("it runs");
     opening.wait().expect("it ends");
     assert!(

@@ -244,7 +244,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     assert!(bed.copies("leaf2").contains("resubmit(,10)"));
     assert_eq!(query.interrupt().code, Some(0));
     assert_eq!(bed.copies("leaf2"), "");
-    fs::remove_file(&file).expect("it is there");
+    fs::remove_file(&file).expect("it exists");
     bed.run(&["down"], &[]);
     assert_eq!(bed.namespaces(), Vec::<String>::new());
 }

@@ -35,7 +35,7 @@ pub struct ReplyEvidence {
     pub write: Option<TcpSeq>,
     /// End of the last missing bytes, if known.
     pub lost_to: Option<TcpSeq>,
-    /// The latest acknowledgment of the caller, unless its bytes behind that are missing.
+    /// The latest acknowledgment of the caller, unless its following bytes are missing.
     pub heard: Option<TcpSeq>,
 }
 

@@ -18,7 +18,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         }
     }
 
-    /// Records that bytes were cut off behind the last request in its packet: the client sent several at once.
+    /// Records that bytes were cut off after the last request in its packet: the client sent several at once.
     #[cold]
     pub fn cut_behind_request(&mut self) {
         if self.next_request > 0

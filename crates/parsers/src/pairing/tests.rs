@@ -186,7 +186,7 @@ fn a_client_that_asks_any_time_is_not_guessed_at() {
         "q1 p2 r1 q3 r2 q4 r3 r4 Q5 q6 r5 r6 q7 r7",
         "11 22 33 44 -5 -6 6- 7- -7",
     );
-    // It shows that it does with the first request behind the missing one: others had no response yet.
+    // It shows that it does with the first request after the missing one: others had no response yet.
     check(
         "q1 p2 p3 r1 Q4 p5 r2 r3 r4 r5 q6 r6 q7 r7 q8 r8",
         "11 22 33 -4 -5 5- 6- -6 7- -7 8- -8",

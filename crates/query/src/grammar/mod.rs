@@ -150,7 +150,7 @@ impl<'a> QueryReader<'a> {
         atom
     }
 
-    /// Parses ERROR behind a rate, if it is next.
+    /// Parses ERROR after a rate, if it is next.
     fn error_bound(&mut self) -> Option<ErrorBound> {
         let span = self.eat_word(ERROR)?;
         let value = self.atom(WordShape::Value);

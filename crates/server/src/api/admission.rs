@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 /// Minimum number of unauthenticated connections per network, if the total allows it: a browser opens six.
 const NETWORK_LEAST: usize = 16;
 
-/// Limits of unauthenticated connections, and those that are open.
+/// Open unauthenticated connections and their limits.
 pub struct ConnectionAdmission {
     total_max: usize,
     network_max: usize,

@@ -1,7 +1,7 @@
 //! The header of the PROXY protocol, versions 1 and 2, on connections from trusted proxies: it is required there, taken off before TLS,
 //! and names the client. Connections from other addresses are left as they are.
 //!
-//! It reads no byte behind the header. `parsers` knows the form.
+//! It reads no byte after the header. `parsers` knows the form.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;

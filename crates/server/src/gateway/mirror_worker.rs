@@ -354,7 +354,7 @@ mod tests {
     fn said(events: &Receiver<GatewayEvent>) -> MirrorEvent {
         match events
             .recv_timeout(Duration::from_secs(10))
-            .expect("it says something")
+            .expect("some output")
         {
             GatewayEvent::Copies(JOB, said) => said,
             _ => panic!("something else was said"),

@@ -239,7 +239,7 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
         writer.write(&record)?;
         writer.into_inner()
     };
-    write().expect("a Vec takes every byte")
+    write().expect("writing to memory cannot fail")
 }
 
 /// Decodes the output of [`encode`]; `None` if it is invalid.

@@ -151,7 +151,7 @@ impl EnrolmentRequests {
             Ok(())
         } else {
             Err(ServiceError::Unknown(format!(
-                "there is nothing by which an agent {agent} may connect"
+                "agent {agent} has neither a certificate nor a one-time token"
             )))
         }
     }

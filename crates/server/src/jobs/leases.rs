@@ -1,5 +1,5 @@
 //! Leases of jobs: a job with a lease ends unless its client renews the lease. Leases are not stored: after a restart
-//! of the server, all start anew.
+//! of the server, all are restarted.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -311,8 +311,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
         let first = authority_pem(&data).expect("it is made");
-        assert_eq!(authority_pem(&data).expect("it is there"), first);
-        let mode = |name: &str| fs::metadata(data.join(name)).expect("it is there").mode() & 0o777;
+        assert_eq!(authority_pem(&data).expect("it exists"), first);
+        let mode = |name: &str| fs::metadata(data.join(name)).expect("it exists").mode() & 0o777;
         assert_eq!(
             ["tls", "tls/ca.pem", "tls/ca.key"].map(mode),
             [0o700, 0o600, 0o600]

@@ -33,7 +33,7 @@ fn the_first_token_is_its_owners_only_and_kept_as_a_hash() {
     let server = Server::start(TestFleet::new(Way::Note));
     let file = server.folder.join("admin.token");
     let mode =
-        |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+        |path: &std::path::Path| path.metadata().expect("it exists").permissions().mode() & 0o777;
     assert_eq!(mode(&file), 0o600);
     assert_eq!(mode(&server.folder.join("store.sqlite")), 0o600);
     for entry in std::fs::read_dir(&server.folder).expect("the folder") {

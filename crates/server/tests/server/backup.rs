@@ -143,11 +143,7 @@ fn all_of_a_data_directory_comes_back_and_is_its_owners_only() {
         paths.extend(["", "tls", "history", "uploads"].map(PathBuf::from));
         for path in paths {
             let path = folder.join(path);
-            let mode = fs::metadata(&path)
-                .expect("it is there")
-                .permissions()
-                .mode()
-                & 0o777;
+            let mode = fs::metadata(&path).expect("it exists").permissions().mode() & 0o777;
             assert_eq!(
                 mode,
                 if path.is_dir() { 0o700 } else { 0o600 },

@@ -429,7 +429,7 @@ fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
         let folder = of(segment);
         let first = number(&of(segment));
         let file = folder.join("group-count/group-count-000001.parquet");
-        let kept = std::fs::read(&file).expect("it is there");
+        let kept = std::fs::read(&file).expect("it exists");
         for (what, damage) in DAMAGES {
             damage(&file);
             let rows = |ask: &str| server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000{ask}"));

@@ -55,7 +55,8 @@ fn local(query: &str, folder: &Path) -> Vec<String> {
     let mut run = QueryRun::replay(&plan, stream::EngineConfig::default(), replaying);
     let out = Shared::default();
     let mut sink = JsonlSink::new(out.clone(), &run.heads(&plan));
-    run.go(&mut sink, &mut ()).expect("memory takes it");
+    run.go(&mut sink, &mut ())
+        .expect("writing to memory cannot fail");
     drop(sink);
     lines(&String::from_utf8(out.0.lock().expect("the bytes").clone()).expect("text"))
 }
@@ -575,7 +576,7 @@ fn a_query_over_a_damaged_history_is_an_error_that_names_the_file() {
             .next()
             .expect("a file")
             .path();
-        let kept = std::fs::read(&file).expect("it is there");
+        let kept = std::fs::read(&file).expect("it exists");
         let before = ask(&server, query);
         let mut flipped = kept.clone();
         flipped[kept.len() / 3] ^= 1;

@@ -36,8 +36,8 @@ fn lines(batches: &[Batch], processor: Option<&str>) -> String {
     let mut sink = JsonlSink::new(out.clone(), &[head]);
     batches
         .iter()
-        .for_each(|batch| sink.write(0, batch).expect("memory takes it"));
-    sink.finish().expect("memory takes it");
+        .for_each(|batch| sink.write(0, batch).expect("writing to memory cannot fail"));
+    sink.finish().expect("writing to memory cannot fail");
     drop(sink);
     String::from_utf8(out.0.lock().expect("bytes").clone()).expect("text")
 }

@@ -243,7 +243,7 @@ fn rules_go_by_http() {
     stream.end();
     for which in [Which::Near, Which::Far] {
         std::fs::remove_file(bed.sockets(which).join(format!("{BRIDGE}.controller")))
-            .expect("it is there");
+            .expect("it exists");
         bed.vsctl(which, &format!("del-controller {BRIDGE}"));
     }
 }

@@ -267,7 +267,7 @@ fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
     monitor.end();
 }
 
-/// Changes of earlier switches are undone if a later one rejects the job.
+/// Changes on earlier switches are undone if a later one rejects the job.
 #[test]
 fn all_or_nothing() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
@@ -341,7 +341,7 @@ fn all_or_nothing() {
     let other = bed.fabric(SERVER + 1, LEASE);
     let theirs = other
         .start(job(tap(MirrorMode::ENDS, Some(80), "m", here())))
-        .expect("nobody else is there");
+        .expect("no other connection");
     let held = both(&bed);
     let far = CopyRoute::Switch(TunnelKind::Vxlan, far_port());
     let refused = fabric

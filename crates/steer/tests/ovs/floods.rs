@@ -217,7 +217,7 @@ fn nothing_is_left_of_a_tool_that_outlives_its_process() {
         });
         [began, ended]
             .iter()
-            .for_each(|file| std::fs::remove_file(file).expect("it is there"));
+            .for_each(|file| std::fs::remove_file(file).expect("it exists"));
     }
 }
 

@@ -191,7 +191,7 @@ fn replace(switch: &mut OpenVSwitch, rules: &[FlowRule]) -> Vec<FlowRule> {
         .map(RuleOperation::Delete)
         .chain(rules.iter().cloned().map(RuleOperation::Add))
         .collect();
-    switch.apply(&operations).expect("it takes them");
+    switch.apply(&operations).expect("accepted");
     switch.list().expect("it lists").rules
 }
 

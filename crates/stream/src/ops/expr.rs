@@ -126,7 +126,7 @@ impl ComputedColumn {
             // A renamed column is shared.
             ExprNode::Column(id) => batch
                 .column(*id)
-                .expect("what is computed of is there")
+                .expect("the operand column exists")
                 .clone(),
             node => {
                 let column = node.evaluate(batch);
@@ -231,9 +231,7 @@ impl ExprNode {
     fn evaluate(&self, batch: &Batch) -> ArrayRef {
         let n = batch.rows();
         match self {
-            ExprNode::Column(id) => {
-                signed(batch.column(*id).expect("what is computed of is there"))
-            }
+            ExprNode::Column(id) => signed(batch.column(*id).expect("the operand column exists")),
             ExprNode::Literal(literal) => constant(literal, n),
             ExprNode::Null(data_type) => new_null_array(&arrow_type(*data_type), n),
             ExprNode::Real(of) => Arc::new(reals(&of.evaluate(batch))),

@@ -351,7 +351,7 @@ fn a_worker_sets_panes_aside_instead_of_emitting() {
     worker.push(0, &batch_of(&flow.inputs[0].schema, &rows), &mut out);
     assert!(out.is_empty());
     assert_eq!(worker.counters().windows_forced, 992);
-    engine.attach(worker.detach(i64::MIN).expect("what was set aside"));
+    engine.attach(worker.detach(i64::MIN).expect("the saved value"));
     engine.attach(worker.detach_all());
     engine.advance(i64::MIN, &mut out);
     assert_eq!(rows_of(&out, Some(0)).len(), 992);

@@ -561,7 +561,7 @@ fn estimates_are_within_twice_their_stated_bounds() {
             .collect();
         let check = |section: &str, key: &str, of: fn(&Row) -> f64, exact: f64, scale: f64| {
             let row = &rows[&(section.to_owned(), key.to_owned())];
-            let bound = row.bound.expect("an estimate says how good it is");
+            let bound = row.bound.expect("an estimate has an error");
             assert!(row.approximate && bound < 0.02, "{row:?}");
             assert!(
                 (of(row) - exact).abs() <= 2.0 * bound * scale,

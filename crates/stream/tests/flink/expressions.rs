@@ -242,7 +242,7 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
 fn signed(batch: &Batch, place: usize) -> ArrayRef {
     let column = batch
         .column(tuple::FieldId(place as u16))
-        .expect("it is there");
+        .expect("it exists");
     match column.as_primitive_opt::<arrow_array::types::UInt64Type>() {
         Some(values) => Arc::new(
             values

@@ -1,5 +1,5 @@
 //! Words without a flag, put where they belong. `-r` and `-i` take every word up to the next flag: files or an
-//! interface, and, in any order behind them, the query and a capture filter, as people write them who know tcpdump.
+//! interface, followed in any order by the query and a capture filter, as in tcpdump.
 
 use std::path::{Path, PathBuf};
 
@@ -113,7 +113,7 @@ impl PositionalArguments<'_> {
         Ok(())
     }
 
-    /// Finds the query among files and behind interfaces.
+    /// Finds the query among files and after interfaces.
     fn take_query(&mut self) {
         let Some(text) = self.query.as_mut().filter(|text| !is_given(text)) else {
             return;
@@ -153,7 +153,7 @@ impl PositionalArguments<'_> {
         Ok(())
     }
 
-    /// The capture filter behind the files, if there is one.
+    /// The capture filter after the files, if there is one.
     fn take_filter_behind_files(&mut self) -> String {
         let begins = |path: &PathBuf| path.to_str().is_some_and(begins_filter) && !path.exists();
         let Some(at) = self.read.iter().position(begins).filter(|at| *at > 0) else {

@@ -126,7 +126,7 @@ fn head(found: &OverviewFindings, title: &str) -> Vec<String> {
     }
     if found.capture_loss > 0.0 {
         missing.push(format!(
-            "{} of TCP's bytes were acknowledged and not captured",
+            "{} of the TCP payload was acknowledged but not captured",
             units::percentage(found.capture_loss)
         ));
     }

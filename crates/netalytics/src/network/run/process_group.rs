@@ -322,6 +322,6 @@ mod tests {
             .wait_for_start(Duration::from_secs(10))
             .expect_err("the second")
             .to_string();
-        assert_eq!(why, "the monitor on host1 has ended: it says nothing more");
+        assert_eq!(why, "the monitor on host1 has ended: its output ended");
     }
 }

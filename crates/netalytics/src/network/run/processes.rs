@@ -123,7 +123,7 @@ impl RemoteProcess {
                 }
                 let why = complaining.join().unwrap_or_default();
                 let why = if why.is_empty() {
-                    "it says nothing more".to_owned()
+                    "its output ended".to_owned()
                 } else {
                     why
                 };

@@ -61,7 +61,7 @@ impl ReportAccount<'_> {
             let loss = accounting.flows.capture_loss().share();
             worth.push(if loss > 0.0 {
                 format!(
-                    "{} of TCP's bytes were acknowledged and not captured",
+                    "{} of the TCP payload was acknowledged but not captured",
                     units::percentage(loss)
                 )
             } else {

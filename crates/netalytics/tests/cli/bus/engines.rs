@@ -185,7 +185,7 @@ impl Engines {
         self.tables
             .iter()
             .find(|table| table.parse() == question.parse)
-            .expect("what was published")
+            .expect("the published records")
     }
 
     /// Whether it is valid; a query of tuples must have a result.

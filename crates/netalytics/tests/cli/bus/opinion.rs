@@ -65,13 +65,13 @@ impl Witness {
 
     /// Rows of a query.
     fn ask(&self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
-        let mut talk = self.0.lock().expect("who held it has not panicked");
+        let mut talk = self.0.lock().expect("the previous owner has not panicked");
         writeln!(
             talk.asks.as_mut().expect("it goes on"),
             "{}",
             Value::from(sql)
         )
-        .expect("it hears");
+        .expect("an event");
         let mut answer = String::new();
         talk.answers.read_line(&mut answer).expect("text");
         serde_json::from_str(&answer).map_err(|_| answer)

@@ -41,7 +41,7 @@ impl Disk {
     }
 
     fn empty(&self) {
-        fs::remove_file(Path::new(&self.0).join("filler")).expect("it is there");
+        fs::remove_file(Path::new(&self.0).join("filler")).expect("it exists");
     }
 }
 

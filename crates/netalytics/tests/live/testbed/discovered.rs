@@ -193,6 +193,6 @@ impl TestBed {
         assert_eq!(plan(&asked), plan(&owners));
         [owners, asked]
             .iter()
-            .for_each(|path| fs::remove_file(path).expect("it is there"));
+            .for_each(|path| fs::remove_file(path).expect("it exists"));
     }
 }

@@ -1,4 +1,4 @@
-//! The paper's algorithms as printed, searching sets anew at every step.
+//! The paper's algorithms as printed, searching all sets at every step.
 
 use super::*;
 use crate::topology::{HostId, NetworkLoad, ProcessNeed};

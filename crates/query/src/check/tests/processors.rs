@@ -248,7 +248,7 @@ fn a_workload_profile_takes_the_columns_that_its_parser_has() {
         r#"method in [Text("GET"), Text("HEAD")]"#
     );
     assert_eq!(
-        shown(&q, profile.success.as_ref().expect("http tells")),
+        shown(&q, profile.success.as_ref().expect("the facts of http")),
         "status Lt U64(400)"
     );
     assert_eq!(

@@ -81,7 +81,7 @@ impl KeptTuples {
         }
     }
 
-    /// Whether tuples of all of a period were kept, as far as it lies behind us.
+    /// Whether all tuples of a period up to now were kept.
     pub fn covers(&self, (since, until): Period) -> bool {
         self.kept.0 <= since && (self.kept.1 >= until || self.job.ended_ns.is_none())
     }

@@ -98,7 +98,7 @@ fn alertmanager_shows_what_fires_and_lets_go_of_what_is_over() {
     let first = alerts
         .iter()
         .find(|alert| alert["labels"]["url"] == "/a")
-        .expect("it is there");
+        .expect("it exists");
     assert_eq!(
         first["labels"],
         json!({ "alertname": "many", "severity": "page", "url": "/a" })

@@ -69,7 +69,7 @@ impl Hook {
         let lines = self.lines.lock().expect("lines");
         let mut taken = Vec::new();
         while taken.len() < documents {
-            let line = lines.recv_timeout(PATIENCE).expect("it hears more");
+            let line = lines.recv_timeout(PATIENCE).expect("another event");
             let post: Value = serde_json::from_str(&line).expect("JSON");
             // Set for a missing or wrong signature.
             assert!(post["error"].is_null(), "{post}");

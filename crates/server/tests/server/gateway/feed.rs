@@ -42,7 +42,8 @@ pub fn tuples(plan: &Plan, capture: &Path, table: Option<TapTable>) -> Vec<Batch
     config.monitor.taps = table.map(SharedTaps::new);
     let mut run = QueryRun::start(&raw, &config, input).expect("threads");
     let mut all = All(Vec::new());
-    run.go(&mut all, &mut ()).expect("memory takes it");
+    run.go(&mut all, &mut ())
+        .expect("writing to memory cannot fail");
     all.0
 }
 

@@ -258,7 +258,7 @@ fn open_windows_are_drawn_and_erased() {
             )
         };
         sink.show_open(&[(0, rows(&(0..n).map(of).collect::<Vec<_>>()))])
-            .expect("a Vec takes every byte");
+            .expect("writing to memory cannot fail");
     };
     let all = (|| {
         draw(&mut sink, 1);
@@ -268,7 +268,7 @@ fn open_windows_are_drawn_and_erased() {
         sink.write(0, &rows(&[WindowRow(1, "/a", 9, 1.5e6)]))?;
         sink.finish()
     })();
-    all.expect("a Vec takes every byte");
+    all.expect("writing to memory cannot fail");
     let text = String::from_utf8_lossy(&sink.out).replace('\x1b', "ESC");
     assert_eq!(
         text.trim_end(),
