@@ -65,6 +65,24 @@ impl PacketBlock {
         self.buffers.len() as u32 - 1
     }
 
+    /// Adds a buffer with one packet; returns the packet's record.
+    pub fn add_packet(
+        &mut self,
+        ts: Timestamp,
+        link_type: LinkType,
+        original_len: u32,
+        bytes: PacketBuffer,
+    ) -> PacketRecord {
+        PacketRecord {
+            ts,
+            link_type,
+            original_len,
+            len: (*bytes).as_ref().len() as u32,
+            start: 0,
+            buffer: self.add_buffer(bytes),
+        }
+    }
+
     /// A shared reference to a buffer.
     #[must_use]
     pub fn buffer(&self, buffer: u32) -> PacketBuffer {

@@ -284,7 +284,6 @@ mod tests {
     use wire::Timestamp;
 
     use super::*;
-    use crate::block::PacketRecord;
 
     /// One block of packets: an IPv4 header each, after the header of the link type.
     struct SingleBlockSource(Vec<LinkType>);
@@ -303,16 +302,8 @@ mod tests {
                     0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
                 ]);
                 let len = bytes.len() as u32;
-                let buffer = block.add_buffer(Arc::new(bytes));
-                let ts = Timestamp(0);
-                block.push(PacketRecord {
-                    ts,
-                    link_type: *link_type,
-                    original_len: len,
-                    len,
-                    start: 0,
-                    buffer,
-                });
+                let record = block.add_packet(Timestamp(0), *link_type, len, Arc::new(bytes));
+                block.push(record);
             }
             !types.is_empty()
         }

@@ -298,22 +298,8 @@ impl ChunkReader {
 
 /// Stores a reassembled packet in its own buffer of the block.
 fn record_of(whole: &ReassembledPacket, block: &mut capture::PacketBlock) -> PacketRecord {
-    let len = whole.bytes.len() as u32;
-    let buffer = block.add_buffer(whole.bytes.clone());
-    let &ReassembledPacket {
-        ts,
-        link_type,
-        original_len,
-        ..
-    } = whole;
-    PacketRecord {
-        ts,
-        link_type,
-        original_len,
-        len,
-        start: 0,
-        buffer,
-    }
+    let bytes = whole.bytes.clone();
+    block.add_packet(whole.ts, whole.link_type, whole.original_len, bytes)
 }
 
 /// Discards admitted packets; they are decoded again by the worker that processes them.

@@ -145,19 +145,11 @@ impl AfXdpSource {
                     continue;
                 }
                 let PartialPacket {
-                    bytes,
+                    mut bytes,
                     original_len,
                 } = std::mem::take(partial);
-                let len = self.snaplen.min(bytes.len() as u32);
-                let buffer = block.add_buffer(Arc::new(bytes));
-                PacketRecord {
-                    ts,
-                    link_type,
-                    original_len,
-                    len,
-                    start: 0,
-                    buffer,
-                }
+                bytes.truncate(self.snaplen as usize);
+                block.add_packet(ts, link_type, original_len, Arc::new(bytes))
             } else {
                 PacketRecord {
                     ts,

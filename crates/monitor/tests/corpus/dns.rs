@@ -13,7 +13,7 @@ use crate::support::{
 const DIFFERENCES: &[Difference] = &[
     Difference {
         capture: "suricata-dns-corrupt-additionals.pcap",
-        why: "tshark pairs no answer of which a record behind the answers is malformed",
+        why: "tshark pairs no answer of which a record after the answers is malformed",
         count: (2, 1),
         digest: 0x92f1_0506_8efc_7dd4,
     },

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use crate::support::{Row, captures, nanos, run, truth};
+use crate::support::{Row, captures, check_others, nanos, run, truth};
 
 /// Captures over plain links.
 const FOLDERS: &[&str] = &[
@@ -119,21 +119,8 @@ fn pairs_in_damaged_captures_are_correct() {
 
 /// No other protocol is identified as memcached.
 #[test]
-fn other_protocols_are_left_alone() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    for capture in captures(&root, OTHERS) {
-        if truth(&capture, "memcache.tsv").is_none() {
-            let rows = run(&capture, "memcached").rows;
-            assert!(
-                rows.is_empty(),
-                "{}: {}",
-                capture.display(),
-                describe(&rows[0])
-            );
-        }
-    }
+fn other_protocols_have_no_tuples() {
+    check_others(OTHERS, "memcached", "memcache.tsv", &[]);
 }
 
 /// Every difference between the truth's rows and the tuples, as text.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
+use crate::support::{EVERYWHERE, Row, captures, check_others, nanos, run, truth};
 
 /// Captures in which the truth lacks calls, or our tuples do; see `docs/truth/nfs.md`.
 const DIFFERENCES: &[(&str, &[&str])] = &[
@@ -109,26 +109,8 @@ fn bulk_captures_agree_with_the_truth() {
 
 /// No other protocol is identified as RPC.
 #[test]
-fn other_protocols_are_left_alone() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    for capture in captures(&root, EVERYWHERE) {
-        let file = capture
-            .file_name()
-            .expect("a file")
-            .to_string_lossy()
-            .into_owned();
-        if truth(&capture, "rpc.tsv").is_none() && !UNTOLD.contains(&&*file) {
-            let rows = run(&capture, "rpc").rows;
-            assert!(
-                rows.is_empty(),
-                "{}: {}",
-                capture.display(),
-                describe(&rows[0])
-            );
-        }
-    }
+fn other_protocols_have_no_tuples() {
+    check_others(EVERYWHERE, "rpc", "rpc.tsv", UNTOLD);
 }
 
 /// The capture decompressed from bzip2, which the program does not read.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::support::{EVERYWHERE, Row, captures, nanos, run, run_spec, truth};
+use crate::support::{EVERYWHERE, Row, captures, check_others, nanos, run, run_spec, truth};
 
 /// Captures over plain links.
 const FOLDERS: &[&str] = &[
@@ -113,21 +113,8 @@ fn commands_agree_with_the_truth() {
 
 /// No other protocol is identified as Redis.
 #[test]
-fn other_protocols_are_left_alone() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    for capture in captures(&root, EVERYWHERE) {
-        if truth(&capture, "redis.tsv").is_none() {
-            let rows = run(&capture, "redis").rows;
-            assert!(
-                rows.is_empty(),
-                "{}: {}",
-                capture.display(),
-                describe(&rows[0])
-            );
-        }
-    }
+fn other_protocols_have_no_tuples() {
+    check_others(EVERYWHERE, "redis", "redis.tsv", &[]);
 }
 
 /// Data forwarded by a proxy after CONNECT is parsed as its own protocol.

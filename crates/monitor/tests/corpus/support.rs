@@ -92,8 +92,7 @@ pub fn truth(capture: &Path, name: &str) -> Option<Vec<Row>> {
     Some(rows.collect())
 }
 
-/// Decodes the escapes `\t
-///  \r \0 \\`.
+/// Decodes the escapes `\t \n \r \0 \\`.
 fn unescape(cell: &str) -> String {
     let mut out = String::with_capacity(cell.len());
     let mut chars = cell.chars();
@@ -111,6 +110,20 @@ fn unescape(cell: &str) -> String {
         }
     }
     out
+}
+
+/// Checks that captures without a truth table have no tuples of its parser, except the files in `untold`.
+pub fn check_others(folders: &[&str], parser: &str, table: &str, untold: &[&str]) {
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    for capture in captures(&root, folders) {
+        let is_untold = untold.iter().any(|name| capture.ends_with(name));
+        if truth(&capture, table).is_none() && !is_untold {
+            let rows = run(&capture, parser).rows;
+            assert!(rows.is_empty(), "{}: {:?}", capture.display(), rows[0]);
+        }
+    }
 }
 
 /// Calls `check` with the tuples of a little-endian pcap file with packet loss, for several loss rates and seeds.
