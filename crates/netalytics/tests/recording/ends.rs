@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 use super::*;
 
@@ -52,6 +52,19 @@ fn pcap_of(packets: &[(wire::Timestamp, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
+/// Starts a recording of standard input; returns the process and its input.
+fn record_input(recording: &str, flags: &[&str]) -> (Child, ChildStdin) {
+    let mut child = Command::new(BINARY)
+        .args(["record", "PARSE packet", "-r", "-", "-o", recording])
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary runs");
+    let input = child.stdin.take().expect("piped");
+    (child, input)
+}
+
 /// SIGKILL at any moment: the readable rows are a prefix of the result, without at most one open row group.
 #[test]
 fn a_kill_loses_the_open_row_group_at_most() {
@@ -68,24 +81,8 @@ fn a_kill_loses_the_open_row_group_at_most() {
         .enumerate()
     {
         fs::remove_dir_all(&recording).ok();
-        let mut child = Command::new(BINARY)
-            .args([
-                "record",
-                "PARSE packet",
-                "-r",
-                "-",
-                "-o",
-                &recording,
-                "--rotate",
-                "1s",
-                "--workers",
-                "2",
-            ])
-            .stdin(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary runs");
-        let mut input = child.stdin.take().expect("piped");
+        let (mut child, mut input) =
+            record_input(&recording, &["--rotate", "1s", "--workers", "2"]);
         input
             .write_all(&capture[..24 + packets * RECORD])
             .expect("it reads");
@@ -134,22 +131,7 @@ fn ctrl_c_loses_nothing() {
     let folder = folder();
     let recording = path(&folder, "recording");
     let json = path(&folder, "summary.json");
-    let mut child = Command::new(BINARY)
-        .args([
-            "record",
-            "PARSE packet",
-            "-r",
-            "-",
-            "-o",
-            &recording,
-            "--summary-json",
-            &json,
-        ])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the binary runs");
-    let mut input = child.stdin.take().expect("piped");
+    let (mut child, mut input) = record_input(&recording, &["--summary-json", &json]);
     input.write_all(&many_packets(100_000)).expect("it reads");
     // Once a file exists, it handles signals.
     let tuples = Path::new(&recording).join("packet");

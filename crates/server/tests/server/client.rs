@@ -209,14 +209,20 @@ impl Server {
 
     /// Starts a job; returns its number.
     pub fn job(&self, query: &str) -> String {
-        let made = self
-            .ask(
-                "POST",
-                "/api/v1/jobs",
-                Some(&serde_json::json!({ "query": query })),
-            )
-            .of(201);
+        self.job_of(&serde_json::json!({ "query": query }))
+    }
+
+    /// Starts a job by a request body; returns its number.
+    pub fn job_of(&self, body: &Value) -> String {
+        let made = self.ask("POST", "/api/v1/jobs", Some(body)).of(201);
         made.json()["id"].as_str().expect("a number").to_owned()
+    }
+
+    /// Waits until a job has ended; returns its rows.
+    pub fn rows_at_end(&self, job: &str) -> Value {
+        self.ended(job);
+        let rows = format!("/api/v1/jobs/{job}/rows?limit=10000");
+        self.get(&rows).of(200).json()["rows"].clone()
     }
 
     /// Waits until a job has ended.

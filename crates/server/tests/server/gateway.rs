@@ -45,19 +45,8 @@ fn truth(query: &str) -> Vec<Value> {
 fn truth_of(query: &str, way: Way) -> Vec<Value> {
     let server = Server::start(TestFleet::new(way));
     let body = json!({ "query": query, "redact": false });
-    let job = server
-        .ask("POST", "/api/v1/jobs", Some(&body))
-        .of(201)
-        .json()["id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
-    server.ended(&job);
-    let page = server
-        .get(&format!("/api/v1/jobs/{job}/rows?limit=10000"))
-        .of(200)
-        .json();
-    page["rows"].as_array().expect("rows").clone()
+    let rows = server.rows_at_end(&server.job_of(&body));
+    rows.as_array().expect("rows").clone()
 }
 
 /// Long timeouts, so that no agent is missing on a busy machine.

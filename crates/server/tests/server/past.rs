@@ -536,13 +536,7 @@ fn a_query_over_a_damaged_history_is_an_error_that_names_the_file() {
     server.ended(&job);
     let rows = "PARSE http PROCESS (count: w=100ms)";
     let body = json!({ "query": rows, "kind": "standing" });
-    let of_rows = server
-        .ask("POST", "/api/v1/jobs", Some(&body))
-        .of(201)
-        .json()["id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
+    let of_rows = server.job_of(&body);
     server.ended(&of_rows);
     let asked = [
         (&job, format!("PARSE http SINCE '{start}' PROCESS (count)")),

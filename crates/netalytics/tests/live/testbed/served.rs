@@ -26,7 +26,20 @@ struct Served<'b> {
     others: Vec<TestProgram>,
 }
 
-impl Served<'_> {
+impl<'b> Served<'b> {
+    /// Prepares a server on a bed without servers; also returns a network file whose monitors are agents.
+    fn on(bed: &'b TestBed) -> (Served<'b>, String) {
+        bed.run(&["up"], &[("SERVERS", "none")]);
+        let network = by_agents(&fs::read_to_string(bed.path("network.toml")).expect("a network"));
+        let served = Served {
+            bed,
+            port: free_port(),
+            server: None,
+            others: Vec::new(),
+        };
+        (served, network)
+    }
+
     /// A file next to the bed.
     fn path(&self, name: &str) -> String {
         self.bed.sdn.path().join(name).display().to_string()
@@ -245,14 +258,7 @@ fn rules(network: &Value, switch: &str) -> Vec<Value> {
 fn a_server_has_its_agents_and_switches_answer() {
     testkit::require!("socat");
     let Some(bed) = TestBed::new() else { return };
-    bed.run(&["up"], &[("SERVERS", "none")]);
-    let network = by_agents(&fs::read_to_string(bed.path("network.toml")).expect("a network"));
-    let mut served = Served {
-        bed: &bed,
-        port: free_port(),
-        server: None,
-        others: Vec::new(),
-    };
+    let (mut served, network) = Served::on(&bed);
     for host in ["app1", "db"] {
         let mut http = within(&format!("{}{host}", bed.prefix()), "python3");
         http.args(["-m", "http.server", "8000", "--directory"])
@@ -408,14 +414,7 @@ fn a_server_has_its_agents_and_switches_answer() {
 fn a_limit_of_time_of_a_job_counts_from_the_start_of_copying() {
     testkit::require!("socat");
     let Some(bed) = TestBed::new() else { return };
-    bed.run(&["up"], &[("SERVERS", "none")]);
-    let network = by_agents(&fs::read_to_string(bed.path("network.toml")).expect("a network"));
-    let mut served = Served {
-        bed: &bed,
-        port: free_port(),
-        server: None,
-        others: Vec::new(),
-    };
+    let (mut served, network) = Served::on(&bed);
     served.serve(&network);
     SPARE.iter().for_each(|host| served.add_agent(host));
     served.wait_for_agents();

@@ -199,19 +199,8 @@ fn a_job_with_the_same_query_has_its_rows() {
         format!("PARSE http {period} PROCESS (group-count: group=url_template, w=100ms)")
     };
     let body = json!({ "query": query(""), "kind": "standing" });
-    let job = server
-        .ask("POST", "/api/v1/jobs", Some(&body))
-        .of(201)
-        .json()["id"]
-        .as_str()
-        .expect("an id")
-        .to_owned();
-    server.ended(&job);
-    let all = server
-        .get(&format!("/api/v1/jobs/{job}/rows?limit=10000"))
-        .of(200)
-        .json()["rows"]
-        .clone();
+    let job = server.job_of(&body);
+    let all = server.rows_at_end(&job);
     let asked = json!({ "query": query("SINCE '2026-01-01'") });
     let answer = server
         .ask("POST", "/api/v1/query", Some(&asked))
