@@ -178,7 +178,7 @@ def publish(result, run):
     rest = rest.split("<!-- /published -->", 1)[1]
     folder = f"../bench/runs/{os.path.basename(os.path.normpath(run))}"
     lines = ["![by damage](plots/accuracy-impairments.svg)\n",
-             f"Found of what is findable, in per cent ([by capture]({folder}/summary.md); [all cells, and other programs on the same files]({folder}/accuracy.md)):\n",
+             f"Share of findable transactions that are found, in percent ([by capture]({folder}/summary.md); [all cells, and other programs on the same files]({folder}/accuracy.md)):\n",
              *by_damage(result["cells"] + result["fast_cells"])]
     with open(path, "w") as f:
         f.write(head + "<!-- published -->\n" + "\n".join(lines) + "\n<!-- /published -->" + rest)

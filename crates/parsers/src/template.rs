@@ -96,7 +96,7 @@ impl RequestResponseProtocol for StoreProtocol {
 }
 // end: the protocol
 
-/// A request, or a response, seen whole; anything shorter only where it may still become one.
+/// A complete request or response; `NeedMore` while the bytes may still become one.
 fn probe(bytes: &[u8], context: ProbeContext) -> ProbeResult {
     match (
         StoreProtocol.cut(Direction::ClientToServer, bytes),
