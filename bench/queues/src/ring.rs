@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn the_batch_that_was_asked_for_and_no_more() {
+    fn batches_have_the_requested_size() {
         let (mut sender, mut receiver) = ring(8);
         sender.send_all(&mut (0..6).collect()).expect("a receiver");
         let mut got = Vec::new();
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_gone_gives_items_back() {
+    fn items_are_returned_when_the_receiver_is_gone() {
         let (mut sender, receiver) = ring(4);
         sender.send(1).expect("a receiver");
         drop(receiver);
