@@ -153,7 +153,7 @@ mod tests {
 
     /// Files of a folder in place of the kernel's.
     #[test]
-    fn a_group_bounds_what_enters() {
+    fn groups_limit_their_processes() {
         let folder = tempfile::tempdir().expect("a folder");
         let own = folder.path();
         let write = |name: &str, text: &str| fs::write(own.join(name), text).expect("written");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_the_kernel_says() {
+    fn memory_equals_that_of_the_kernel() {
         assert!(memory_of(std::process::id()).expect("we are") > 100_000);
         assert_eq!(memory_of(u32::MAX), None);
         assert_eq!(

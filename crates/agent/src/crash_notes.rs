@@ -123,7 +123,7 @@ mod tests {
         );
     }
     #[test]
-    fn they_hold_in_memory_where_the_disk_does_not() {
+    fn notes_are_kept_in_memory_if_the_disk_fails() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("gone");
         let mut notes = CrashNotes::read(&path);

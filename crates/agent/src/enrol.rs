@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_told_from_other_texts() {
+    fn tokens_are_distinguished_from_other_texts() {
         let pin = "ab".repeat(32);
         for (text, is_one, has_pin) in [
             ("nle_0123abcd".to_owned(), true, false),

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_pass_what_lies_below_their_interface() {
+    fn addresses_include_the_interfaces_below() {
         let net = tempfile::tempdir().expect("a folder");
         // A VLAN of a bridge over a bond of two devices, as in sysfs.
         for (upper, lowers) in [

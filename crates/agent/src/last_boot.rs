@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_true_once() {
+    fn stored_boot_is_taken_once() {
         let folder = tempfile::tempdir().expect("a folder");
         assert_eq!(take(folder.path()), 0);
         write(folder.path(), u64::MAX - 1);

@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interfaces_are_chosen_within_what_is_allowed() {
+    fn interfaces_are_selected_among_the_allowed() {
         let names = |names: &[&str]| {
             names
                 .iter()

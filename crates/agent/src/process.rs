@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_is_told_and_heard() {
+    fn commands_and_frames_pass_the_pipes() {
         // The order's length and content, then lines; outputs a Started and an Account frame.
         let script = r#"head -c 7 | od -An -tx1 >&2; read line; echo "$1 $2 $line" >&2
             printf '\0\0\0\0\1\4\0\0\0\3a 1\n'; exit 3"#;

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_a_failure() {
+    fn missing_folder_is_a_failure() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("spool");
         let mut store = SpoolFiles::in_folder(&path).expect("it can be made");

@@ -12,7 +12,7 @@ use crate::process::MonitorStart;
 use crate::sharing::tests::{order, windowed};
 
 #[test]
-fn only_a_monitor_that_succeeded_or_was_told_to_end_has_finished() {
+fn monitors_finish_on_success_or_request_only() {
     use StopMode::{Cut, Going, Whole};
     let crashed = |why: &str| MonitorEnd::Crashed(why.into());
     let said = |why: Option<&str>| Some(why.map(str::to_owned));
