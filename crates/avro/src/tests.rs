@@ -115,7 +115,7 @@ fn bytes_are_those_of_the_specification() {
 }
 
 #[test]
-fn schemas_are_told() {
+fn schemas_are_printed() {
     let nullable = |name: &str, kind: serde_json::Value| json!({"name": name, "type": ["null", kind], "default": null});
     let mut host = nullable("request_header_host", json!("string"));
     host["doc"] = json!("request_header.host");
@@ -144,7 +144,7 @@ fn schemas_are_told() {
 }
 
 #[test]
-fn malformed_records_are_told_and_leave_nothing() {
+fn malformed_records_are_reported_and_discarded() {
     let good: AvroTestRow = (
         Some(false),
         Some(1),
@@ -276,7 +276,7 @@ proptest! {
     }
 
     #[test]
-    fn columns_are_passed_over_alike(rows in rows(), wanted in any::<[bool; 8]>()) {
+    fn skipped_columns_consume_the_same_bytes(rows in rows(), wanted in any::<[bool; 8]>()) {
         let batch = batch(&rows);
         let mut decoder = AvroDecoder::new(&schema(), |place| wanted[place]).expect("every kind has a form");
         for record in encoded(&batch).iter() {
