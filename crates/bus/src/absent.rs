@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_build_without_kafka_names_what_is_missing() {
+    fn builds_without_kafka_name_the_missing_feature() {
         let error = Kafka::new("h:1", []).expect_err("not built");
         assert!(error.to_string().starts_with("Kafka is not in this build"));
     }

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn tuples_come_back_as_they_went() {
+    fn tuples_round_trip() {
         let shares = Int64Array::from(vec![Some(3), None, Some(5)]);
         let promise = LanePromise {
             before: 10,

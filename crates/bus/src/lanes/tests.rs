@@ -163,7 +163,7 @@ fn free_places_are_free_in_all_topics() {
 }
 
 #[test]
-fn entries_are_told_as_json() {
+fn entries_are_written_as_json() {
     let mut told = entry(
         "host-1",
         7,

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_of_several_partitions_say_nothing() {
+    fn offsets_of_several_partitions_are_not_comparable() {
         let queue = TargetQueue::new(true);
         assert!(queue.written(7) && queue.written(3));
         assert_eq!(queue.end(), None);

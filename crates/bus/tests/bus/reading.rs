@@ -57,7 +57,7 @@ fn topics_are_made_grown_and_deleted() {
 }
 
 #[test]
-fn parts_begin_and_end_where_they_are_told() {
+fn parts_start_and_end_at_the_given_offsets() {
     let Some(broker) = broker() else { return };
     let kafka = kafka(&broker);
     let topic = topic(&kafka, "parts", 2);
@@ -224,7 +224,7 @@ consumer.close()
 /// Uncommitted records of another client's transaction are not read, and transaction markers do not prevent the end of
 /// a part.
 #[test]
-fn only_what_is_committed_is_read() {
+fn only_committed_records_are_read() {
     let Some(broker) = broker() else { return };
     let Some(python) = cluster::python(&tmp()) else {
         return;

@@ -76,7 +76,7 @@ const ROWS: &str = "[
 ]";
 
 #[test]
-fn others_read_what_we_write() {
+fn other_clients_read_our_records() {
     let Some(broker) = broker() else { return };
     let Some(python) = cluster::python(&tmp()) else {
         return;
@@ -167,7 +167,7 @@ fn waiting_for_acknowledgments_preserves_their_order() {
 }
 
 #[test]
-fn we_read_what_others_write() {
+fn records_of_other_clients_are_read() {
     let Some(broker) = broker() else { return };
     let Some(python) = cluster::python(&tmp()) else {
         return;
