@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_let_go_when_the_last_block_lets_go() {
+    fn buffers_are_released_with_their_last_block() {
         let buffer = Arc::new(vec![0; 8]);
         let mut one = PacketBlock::default();
         let mut other = PacketBlock::default();

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn says_where_it_was_cut() {
+    fn truncation_is_reported_with_its_position() {
         let file = pcap(&[(5, &[1; 10]), (6, &[2; 20])]);
         let check = |len: usize, expected: &str| {
             let (_, errors) = read(vec![mapped(&file[..len], 100)]);
@@ -341,7 +341,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn streams_and_mapped_files_read_alike(
+        fn streams_and_mapped_files_have_the_same_packets(
             packets in any_packets(),
             chunks in proptest::collection::vec(1usize..500, 1..5),
             wanted in 1usize..2000,

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_does_not_fit_takes_nothing_and_says_so() {
+    fn filters_for_other_link_types_are_reported() {
         let two = [
             LinkType::Raw,
             LinkType::Ethernet,

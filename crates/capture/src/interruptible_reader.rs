@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_comes_and_ends_at_a_stop() {
+    fn reads_until_a_stop() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let stop = StopSignal::default();
         let mut stream = InterruptibleReader::new(File::from(OwnedFd::from(reader)), &stop);

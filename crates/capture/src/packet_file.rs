@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told() {
+    fn full_disk_is_reported() {
         let Ok(mut file) = PacketFile::create(Path::new("/dev/full"), PacketRotation::default())
         else {
             return;

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_memory_time_and_reading_go_on() {
+    fn required_system_calls_are_allowed() {
         let work = || {
             let inner = thread::spawn(|| {
                 vec![1_u8; 64 << 20]
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_made_where_output_needs_them() {
+    fn output_files_can_be_created() {
         let folder = tempfile::tempdir().expect("a folder");
         for (files, expected) in [
             (FileAccess::ReadOnly, [false; 3]),

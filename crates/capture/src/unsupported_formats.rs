@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_what_it_knows() {
+    fn known_formats_are_named() {
         check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "PNG");
         check(b"\x7fELF\x02\x01\x01", "ELF");
         check(b"snoop\0\0\0\0\0\0\x02", "snoop");

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_it_consumes() {
+    fn consumed_bytes_are_counted() {
         let mut counted = CountingReader::new(&[0u8; 10][..], Arc::default());
         counted.read_exact(&mut [0; 7]).expect("there are ten");
         assert_eq!(counted.count.load(Ordering::Relaxed), 7);

@@ -62,8 +62,8 @@ fn loses_nothing(mode: XdpMode) {
 }
 
 #[test]
-fn takes_only_what_is_asked_for() {
-    inside("takes_only_what_is_asked_for", &[], || {
+fn only_requested_packets_are_redirected() {
+    inside("only_requested_packets_are_redirected", &[], || {
         run("ip addr add 10.9.0.2/24 dev mon");
         run("ip -6 addr add fd09::2/64 dev mon nodad");
         let filter = |clients: &[&str], servers: &[&str]| XdpFilter {
@@ -347,8 +347,8 @@ fn tags_stay_on() {
 }
 
 #[test]
-fn ends_when_asked_with_what_had_come() {
-    inside("ends_when_asked_with_what_had_come", &[], || {
+fn stop_returns_the_received_packets() {
+    inside("stop_returns_the_received_packets", &[], || {
         let options = live();
         let mut sources = open(&options, &XdpOptions::default()).expect("opens");
         end(send("10.9.0.2:80 1000 50"));

@@ -20,8 +20,8 @@ use wire::{LinkType, Timestamp};
 const ALONE: &str = "DPDK_TEST_ALONE";
 
 #[test]
-fn a_capture_file_comes_as_the_file_source_gives_it() {
-    alone("a_capture_file_comes_as_the_file_source_gives_it", || {
+fn capture_file_equals_the_file_source() {
+    alone("capture_file_equals_the_file_source", || {
         let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
         talk.handshake();
         for i in 0..300u64 {
@@ -93,43 +93,40 @@ fn packets(source: &mut dyn PacketSource, n: usize) -> Vec<(Timestamp, LinkType,
 }
 
 #[test]
-fn buffers_come_back_and_a_stop_ends_what_does_not_end_itself() {
-    alone(
-        "buffers_come_back_and_a_stop_ends_what_does_not_end_itself",
-        || {
-            let mut options = options("0", "--vdev=net_null0,size=200");
-            options.workers = 2;
-            options.snaplen = 100;
-            let sources = live::open(&options).expect("opens");
-            assert_eq!(sources.len(), 2);
-            let both = Barrier::new(2);
-            let read = |mut source: Box<dyn PacketSource>| {
-                let mut block = PacketBlock::default();
-                // Many times the number of buffers.
-                while source.counters().packets < 200_000 {
-                    assert!(source.next_block(&mut block));
-                }
-                assert!(
-                    block
-                        .packets()
-                        .all(|c| (c.original_len, c.bytes.len()) == (200, 100))
-                );
-                both.wait();
-                options.stop.stop();
-                while source.next_block(&mut block) {}
-                drop(source);
-                assert!(
-                    block.packets().all(|c| c.bytes.len() == 100),
-                    "a block outlives its source"
-                );
-            };
-            std::thread::scope(|scope| {
-                sources.into_iter().for_each(|source| {
-                    scope.spawn(|| read(source));
-                });
+fn buffers_are_returned_and_endless_sources_stop() {
+    alone("buffers_are_returned_and_endless_sources_stop", || {
+        let mut options = options("0", "--vdev=net_null0,size=200");
+        options.workers = 2;
+        options.snaplen = 100;
+        let sources = live::open(&options).expect("opens");
+        assert_eq!(sources.len(), 2);
+        let both = Barrier::new(2);
+        let read = |mut source: Box<dyn PacketSource>| {
+            let mut block = PacketBlock::default();
+            // Many times the number of buffers.
+            while source.counters().packets < 200_000 {
+                assert!(source.next_block(&mut block));
+            }
+            assert!(
+                block
+                    .packets()
+                    .all(|c| (c.original_len, c.bytes.len()) == (200, 100))
+            );
+            both.wait();
+            options.stop.stop();
+            while source.next_block(&mut block) {}
+            drop(source);
+            assert!(
+                block.packets().all(|c| c.bytes.len() == 100),
+                "a block outlives its source"
+            );
+        };
+        std::thread::scope(|scope| {
+            sources.into_iter().for_each(|source| {
+                scope.spawn(|| read(source));
             });
-        },
-    );
+        });
+    });
 }
 
 #[test]
@@ -182,8 +179,8 @@ fn too_little_memory() {
 }
 
 #[test]
-fn it_starts_once() {
-    alone("it_starts_once", || {
+fn dpdk_starts_once() {
+    alone("dpdk_starts_once", || {
         let error = live::open(&options("net_null1", "--vdev=net_null0"))
             .err()
             .expect("there is no such port");
@@ -205,8 +202,8 @@ fn it_starts_once() {
 }
 
 #[test]
-fn arguments_that_it_does_not_take() {
-    alone("arguments_that_it_does_not_take", || {
+fn invalid_arguments() {
+    alone("invalid_arguments", || {
         let error = live::open(&options(
             "0",
             "--vdev=net_null0,size=x --vdev=no_such_driver",

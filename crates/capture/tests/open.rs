@@ -95,7 +95,7 @@ fn compressed_once_twice_and_in_pieces() {
 }
 
 #[test]
-fn damaged_compression_delivers_what_was_good() {
+fn packets_before_damaged_compression_are_read() {
     // Random marks; otherwise the first block would contain everything.
     let file: Vec<u8> = (0..2000)
         .flat_map(|i: u32| pcap(i, 1, (i.wrapping_mul(2_654_435_761) >> 24) as u8)[24..].to_vec())
@@ -231,7 +231,7 @@ fn progress_reaches_the_end() {
 /// Data from a pipe is delivered immediately, not when a buffer is full.
 #[test]
 #[cfg(target_os = "linux")]
-fn pipes_are_read_as_they_come() {
+fn pipes_are_read_incrementally() {
     use std::os::fd::AsRawFd;
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     let file = pcap(0, 3, 1);

@@ -115,7 +115,7 @@ fn vlan_tags_come_back() {
 }
 
 #[test]
-fn cooked_headers_say_what_the_kernel_says() {
+fn cooked_headers_equal_those_of_the_kernel() {
     let said = KernelPacketInfo {
         packet_type: 4,
         hardware: 1,

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_blocks_go_the_fast_path() {
+    fn common_blocks_take_the_fast_path() {
         for big_endian in [false, true] {
             let head = interfaces(PcapngBlockWriter::new(big_endian)).bytes.len();
             let blocks = interfaces(PcapngBlockWriter::new(big_endian))
@@ -249,7 +249,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn says_what_the_blocks_say_one_by_one(
+        fn fast_path_equals_single_blocks(
             pieces in pieces(),
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
             cut in any::<prop::sample::Index>(),

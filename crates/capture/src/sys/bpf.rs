@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn invalid_filters_are_explained() {
         let wrong = |text| compile(text).err().expect("not a filter");
         assert!(wrong("port http-ish").contains("http-ish"));
         assert!(wrong("tcp and").contains("syntax error"));

@@ -203,7 +203,7 @@ fn behind_tags() {
 }
 
 #[test]
-fn fragments_of_wanted_hosts() {
+fn fragments_of_matching_hosts() {
     let mut bytes = tcp("10.0.0.1:5000", "10.0.0.9:81").wire_bytes();
     let wants = |to: &str, bytes: &[u8]| redirects(&program(&[], &[to]), bytes);
     bytes[14 + 6] = 0x20; // the first fragment: it has ports
@@ -327,7 +327,7 @@ fn sent() -> impl Strategy<Value = SentPacket> {
 
 proptest! {
     #[test]
-    fn takes_what_the_monitor_takes(
+    fn filter_matches_the_monitors_decision(
         clients in proptest::collection::vec(end_match(), 0..4),
         servers in proptest::collection::vec(end_match(), 0..4),
         sent in sent(),
