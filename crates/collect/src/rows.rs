@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_one_flow_and_moment_leave_as_they_came() {
+    fn simultaneous_rows_of_a_flow_keep_their_order() {
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &[], None, None));
         let mut w = TupleWriter::new(schema, &[common::ID, common::TS, common::TS_END]);
         // The start time of each row is its number.

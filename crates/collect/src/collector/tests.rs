@@ -166,7 +166,7 @@ fn rows_wait_for_all_that_are_at_work() {
 }
 
 #[test]
-fn nothing_waits_for_a_silent_lane_but_it_is_missed() {
+fn silent_lanes_delay_nothing_and_are_named() {
     let script = [
         ("a join", ""),
         ("b join", ""),
@@ -399,7 +399,7 @@ fn counted(rows: &[String], query: FixtureQuery) -> u64 {
 proptest! {
     /// For any order of reports, rows equal those of one lane.
     #[test]
-    fn many_lanes_give_the_rows_of_one(
+    fn rows_do_not_depend_on_the_number_of_lanes(
         tuples in some_tuples(),
         times in prop::collection::vec(some_times(), 1..5),
         turns in prop::collection::vec(0usize..5, 1..30),

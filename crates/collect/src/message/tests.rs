@@ -69,7 +69,7 @@ fn reports_round_trip() {
 }
 
 #[test]
-fn the_time_of_limits_is_heard_and_marks_rows() {
+fn times_of_limits_are_decoded_and_mark_rows() {
     let fixture = QueryFixture::new(FixtureQuery::Windows);
     let plain = report(&fixture).encode();
     let limited = Some(stream::LimitedStretch {
