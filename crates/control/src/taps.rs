@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_claims_what_its_interfaces_see() {
+    fn jobs_claim_the_addresses_of_their_interfaces() {
         let ips = |list: &[&str]| -> Vec<Bytes> {
             list.iter()
                 .map(|ip| write(ip.parse().expect("an address")))

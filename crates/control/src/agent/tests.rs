@@ -94,7 +94,7 @@ fn check(agent: &mut AgentControl, script: &[(u64, AgentEvent, &[&str])]) {
 }
 
 #[test]
-fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
+fn monitors_run_only_within_a_lease() {
     let mut agent = AgentControl::new(1, AgentSettings::default(), &[]);
     check(
         &mut agent,
@@ -332,7 +332,7 @@ fn a_monitor_that_ends_before_its_job_is_started_again() {
 }
 
 #[test]
-fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
+fn crashes_of_the_agent_count_for_its_monitors() {
     for (crashes, expected) in [(1, "2. Starting"), (2, "2. Poisoned")] {
         let mut agent = AgentControl::new(
             2,
@@ -365,7 +365,7 @@ fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
 }
 
 #[test]
-fn packets_are_asked_for_before_they_run_out_and_given_back() {
+fn packet_grants_are_requested_early_and_returned() {
     let mut agent = running(1000);
     let budget = |allowed, grant, give_back| {
         vec![PacketBudget {

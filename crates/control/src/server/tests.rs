@@ -265,7 +265,7 @@ fn one_key_makes_one_job_also_after_a_restart() {
 }
 
 #[test]
-fn a_job_has_the_number_that_it_was_stored_with() {
+fn jobs_keep_their_stored_number() {
     let loaded = RestoredControl {
         last_job: 7,
         ..RestoredControl::default()
@@ -434,7 +434,7 @@ fn a_standing_job_gets_room_when_there_is_some() {
 }
 
 #[test]
-fn an_agent_that_is_gone_is_waited_for_and_then_not() {
+fn absent_agents_are_awaited_for_a_limited_time() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
     assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
@@ -480,7 +480,7 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
 }
 
 #[test]
-fn a_server_that_begins_again_adopts_what_runs() {
+fn restarted_server_adopts_running_monitors() {
     let mut server = server();
     server.handle(connected(1, "a", 1), at(0));
     assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
@@ -556,7 +556,7 @@ fn a_job_on_some_interfaces_claims_their_addresses_alone() {
 }
 
 #[test]
-fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
+fn other_agents_report_flows_of_agents_without_the_job() {
     for state in [
         ObservedState::Finished,
         ObservedState::Poisoned,
@@ -579,7 +579,7 @@ fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
 }
 
 #[test]
-fn agents_with_parts_of_their_own_are_told_these_and_no_others_any() {
+fn agents_receive_their_own_parts_only() {
     let mut server = server();
     for (session, agent) in [(1, "a"), (2, "b"), (3, "c")] {
         server.handle(connected(session, agent, 1), at(0));
