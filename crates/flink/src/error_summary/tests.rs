@@ -20,7 +20,7 @@ fn check(causes: &str, sentence: &str, place: Option<(u32, u32)>, cause: Option<
 }
 
 #[test]
-fn the_innermost_cause_is_told_with_its_place() {
+fn innermost_cause_is_reported_with_its_position() {
     check(
         "Caused by: org.apache.flink.table.api.SqlParserException: SQL parse failed. Non-query expression encountered in illegal context\n\tat x.y(Z.java:1)\nCaused by: org.apache.calcite.runtime.CalciteException: Non-query expression encountered in illegal context",
         "Non-query expression encountered in illegal context",

@@ -70,7 +70,7 @@ const STATUS: &str = "GET /v1/sessions/5e55-10/operations/09-e7a/status";
 const RESULT: &str = "GET /v1/sessions/5e55-10/operations/09-e7a/result/0";
 
 #[test]
-fn a_gateway_as_it_should_be_is_understood() {
+fn conforming_gateway_is_understood() {
     let fake = gateway_but("", || Reply::Silence);
     use_it(&fake, hasty()).expect("all is well");
 }
@@ -217,7 +217,7 @@ fn a_secret_is_shown_to_the_gateway_alone() {
 
 /// Behind a TLS proxy with its own certificate.
 #[test]
-fn certificates_are_asked_for() {
+fn certificates_are_verified() {
     testkit::require!("openssl", "socat");
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -77,7 +77,7 @@ fn job(gateway: &Fake, cluster: Option<&Fake>, ending: Duration) -> FlinkJob {
 }
 
 #[test]
-fn the_cluster_is_asked_where_the_gateway_does_nothing() {
+fn jobs_are_canceled_at_the_cluster_if_the_gateway_fails() {
     let (gateway, cluster) = stubborn(Heeds::Cluster);
     let cancelled = job(&gateway, Some(&cluster), Duration::from_secs(60)).cancel();
     assert_eq!(cancelled, Ok(FlinkJobState::Cancelled));
