@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn less_detail_says_the_same_of_what_it_says(seed: u64) {
+    fn reduced_detail_gives_the_same_events(seed: u64) {
         let mut traffic = traffic(seed);
         let with = |traffic: &[SentPacket], detail| outcome(traffic, &FlowTableConfig { detail, ..FlowTableConfig::default() }, true);
         let full = with(&traffic, TrackingDetail::Payload);
@@ -337,7 +337,7 @@ proptest! {
 
     /// The budgets in use are what the flows use, after every call and however a flow ends.
     #[test]
-    fn budgets_are_what_flows_use(seed: u64, room in 0i64..6_000, held in 0usize..20_000, idle in 1..400 * MS) {
+    fn budgets_equal_the_use_of_flows(seed: u64, room in 0i64..6_000, held in 0usize..20_000, idle in 1..400 * MS) {
         let config = FlowTableConfig {
             room: FlowBudget::of_bytes(room as usize),
             held_bytes_max: held,

@@ -246,7 +246,7 @@ fn differences(ours: &[Facts], truth: &[Facts]) -> Vec<&'static str> {
 }
 
 #[test]
-fn connections_are_as_tshark_sees_them() {
+fn connections_equal_those_of_tshark() {
     let mut met = BTreeSet::new();
     let mut unknown = Vec::new();
     let mut compared = 0;

@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn with_loss_what_is_delivered_is_right(seed: u64, loss in 0.01f64..0.5) {
+    fn delivered_bytes_are_correct_under_loss(seed: u64, loss in 0.01f64..0.5) {
         let (sent, said) = conversation(seed);
         let harm = PacketMangler { seed, loss, duplicate: 0.1, reorder: 0.1, delay_max_ns: 30 * MS, resegment: 0.2 };
         let handshake = sent[..2].to_vec();

@@ -40,7 +40,7 @@ fn an_ordinary_connection() {
 }
 
 #[test]
-fn the_client_is_who_sends_the_first_syn() {
+fn sender_of_the_first_syn_is_the_client() {
     // The client's address is higher than the server's, and its port is lower.
     let mut talk = TcpDialogue::new("10.0.0.9:20", "10.0.0.2:40000");
     talk.handshake();
@@ -181,7 +181,7 @@ fn an_acknowledgment_before_its_data_is_reordering() {
 }
 
 #[test]
-fn lost_bytes_behind_which_nothing_comes_are_a_gap_too() {
+fn lost_bytes_at_the_end_are_a_gap() {
     let mut talk = talk();
     talk.handshake();
     talk.client().send(b"abc");
@@ -300,7 +300,7 @@ fn truncated_payload_is_a_gap_at_once() {
 }
 
 #[test]
-fn a_fin_waits_for_the_bytes_before_it() {
+fn fin_waits_for_preceding_bytes() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -695,7 +695,7 @@ fn a_lost_syn_ack_leaves_a_start_to_compare_with() {
 }
 
 #[test]
-fn jumps_are_believed_when_they_go_on() {
+fn jumps_are_accepted_when_they_continue() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -738,7 +738,7 @@ fn a_false_acknowledgment_does_not_silence_a_stream() {
 }
 
 #[test]
-fn many_lost_bytes_are_believed_when_two_segments_acknowledge_them() {
+fn large_gaps_need_two_acknowledging_segments() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();

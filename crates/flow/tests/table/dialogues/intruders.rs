@@ -107,7 +107,7 @@ fn stray_syn_in_a_midstream_connection_does_not_set_the_client() {
 }
 
 #[test]
-fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
+fn reused_ports_are_a_new_connection_once_answered() {
     let reopen = |talk: &mut TcpDialogue| {
         talk.advance(SECOND);
         talk.client().send_unseen(1 << 24).syn();
@@ -227,7 +227,7 @@ fn blind_resets_end_nothing() {
 }
 
 #[test]
-fn acknowledgments_of_what_was_never_sent_are_not_heard() {
+fn acknowledgments_of_unsent_bytes_are_ignored() {
     for offset in [-5_000, -(1 << 25), 1 << 21, 1 << 30, 1 << 31] {
         let why = format!("{offset} from what was sent");
         check_refused(|talk| _ = talk.client().ack_at(offset), [0, 0, 1], &why);
@@ -317,7 +317,7 @@ fn segments_with_valid_checksums_are_accepted_with_any_acknowledgment() {
 }
 
 #[test]
-fn checksums_left_to_an_adapter_say_nothing() {
+fn checksums_left_to_an_adapter_are_ignored() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -387,7 +387,7 @@ fn damaged_segments_are_replaced_by_their_retransmission() {
 
 /// From some packet on, all checksums of a sender are wrong: the capture is on its own machine, or was rewritten.
 #[test]
-fn checksums_that_are_always_wrong_say_nothing() {
+fn checksums_that_are_always_wrong_are_ignored() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -474,7 +474,7 @@ fn data_of_a_syn_that_the_server_leaves_comes_again() {
 }
 
 #[test]
-fn data_of_a_syn_has_heard_nothing() {
+fn data_of_a_syn_precedes_all_responses() {
     for server in [5_000, 1 << 31, u32::MAX - 3] {
         let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80").with_isn(77, server);
         talk.acks = false;

@@ -9,7 +9,7 @@ use super::{MS, SECOND, check, check_with, talk};
 use crate::observe::Observer;
 
 #[test]
-fn idle_flows_expire_with_the_time_they_ended() {
+fn expired_flows_end_at_their_last_packet() {
     let mut talk = talk();
     talk.handshake();
     talk.client().send(b"x");
@@ -35,7 +35,7 @@ fn idle_flows_expire_with_the_time_they_ended() {
 
 /// Independent of whether `expire` or a packet detects the idle timeout, and of the type of the first packet.
 #[test]
-fn an_idle_connection_goes_on_where_it_was() {
+fn idle_connections_continue_at_their_position() {
     for (expires, gap) in [(false, 310), (true, 310), (true, 36_000)] {
         let mut talk = TcpDialogue::new("10.0.0.9:80", "10.0.0.1:40000");
         talk.handshake();
@@ -306,7 +306,7 @@ fn a_long_flow_reports_itself() {
 }
 
 #[test]
-fn a_flood_of_syns_does_not_push_out_what_stands() {
+fn syn_floods_do_not_evict_established_flows() {
     let mut seen = Observer::with(|c| c.room = FlowBudget::of_flows(320));
     let mut standing = Vec::new();
     for i in 0..200 {
@@ -342,7 +342,7 @@ fn a_flood_of_syns_does_not_push_out_what_stands() {
 }
 
 #[test]
-fn a_full_table_lets_the_idlest_go() {
+fn full_table_evicts_the_longest_idle_flow() {
     let mut seen = Observer::with(|c| c.room = FlowBudget::of_flows(8));
     for i in 0..100i64 {
         let mut talk = TcpDialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
@@ -358,7 +358,7 @@ fn a_full_table_lets_the_idlest_go() {
 }
 
 #[test]
-fn time_may_go_back_and_jump() {
+fn time_may_decrease_and_jump() {
     let mut talk = talk();
     talk.handshake();
     talk.client().send(b"a");
@@ -409,7 +409,7 @@ fn connects(n: u32) -> impl Iterator<Item = SentPacket> {
 }
 
 #[test]
-fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
+fn flows_within_the_budget_are_kept_in_any_division() {
     const N: u32 = 300_000;
     let room = FlowBudget::of_bytes(N as usize * FlowTable::<()>::FLOW_BYTES);
     let config = FlowTableConfig {
@@ -437,7 +437,7 @@ fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
 }
 
 #[test]
-fn an_evicted_flow_that_goes_on_is_no_other() {
+fn continuing_evicted_flows_are_counted_once() {
     let mut seen = Observer::with(|c| c.room = FlowBudget::of_flows(1_000));
     let sent: Vec<SentPacket> = connects(20_000).collect();
     seen.run(&sent.iter().step_by(2).cloned().collect::<Vec<_>>());

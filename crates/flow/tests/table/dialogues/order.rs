@@ -66,7 +66,7 @@ fn an_answer_before_its_question_waits() {
 
 /// The first packets of a connection in other orders, with and without the first bytes.
 #[test]
-fn a_stream_begins_at_its_syn_wherever_that_is_in_the_file() {
+fn streams_start_at_their_syn_anywhere_in_the_file() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
@@ -98,7 +98,7 @@ fn a_stream_begins_at_its_syn_wherever_that_is_in_the_file() {
 }
 
 #[test]
-fn a_connection_under_way_waits_once_for_what_may_precede_it() {
+fn midstream_connections_wait_once_for_earlier_segments() {
     let mut sent = conversation(&[(5, 50), (6, 60), (7, 70)]);
     sent.drain(..4);
     check(&sent, "<50h >6h <60h >7h <70h");
@@ -128,7 +128,7 @@ fn an_answer_to_a_lost_question_comes_behind_the_gap() {
 }
 
 #[test]
-fn a_hole_holds_what_was_said_after_it_and_no_more() {
+fn gaps_hold_later_segments_only() {
     // The second of two requests is late; the server responds to the first in the meantime.
     let mut talk = talk();
     talk.acks = false;
@@ -238,7 +238,7 @@ fn a_late_syn_ack_contradicts_no_acknowledgment() {
 }
 
 #[test]
-fn an_acknowledgment_below_which_the_other_side_goes_on_for_long_is_not_believed() {
+fn contradicted_acknowledgments_are_ignored() {
     let mut talk = talk();
     talk.acks = false;
     talk.handshake();
