@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn troubles_are_told_at_either_end() {
+    fn errors_are_explained_at_either_end() {
         let expired = CertificateError::ExpiredContext {
             time: at(86_400),
             not_after: at(60),
