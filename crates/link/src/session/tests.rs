@@ -123,7 +123,7 @@ fn records_come_once_and_in_order_over_broken_connections() {
 }
 
 #[test]
-fn a_lane_that_is_over_is_told_of_when_it_is_committed() {
+fn ended_lanes_are_reported_once_committed() {
     let (mut agent, mut server, mut spool) = greeted(1 << 20);
     carry(&mut agent, &mut server, &mut spool).expect("well behaved");
     server.welcome(

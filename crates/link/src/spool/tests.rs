@@ -181,7 +181,7 @@ fn memory_then_segments_and_nothing_is_lost_while_there_is_room() {
 }
 
 #[test]
-fn tuples_give_way_before_partials_and_what_was_sent_never() {
+fn tuples_are_dropped_before_partials_and_sent_records_never() {
     let mut spool = Spool::open(Box::new(MemorySegmentStore::default()), LIMITS, 1);
     let partials = RecordLane { job: 8, ..LANE };
     spool.resume(&[], 0);
@@ -336,7 +336,7 @@ fn numbers_of_segments_wrap() {
 }
 
 #[test]
-fn the_ledger_says_what_counts_before_a_segment_goes() {
+fn ledger_is_written_before_a_segment_is_removed() {
     let store = MemorySegmentStore::default();
     let mut spool = Spool::open(Box::new(store.clone()), LIMITS, 1);
     for at in 0..100 {
