@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_and_a_monitor_agree_on_what_is_in_a_slice() {
+    fn switch_and_monitor_agree_on_slices() {
         for (query, has_nets, expected) in [
             ([None, Some(80)], true, Some(SliceSource::Ports)),
             ([None, Some(80)], false, Some(SliceSource::Ports)),

@@ -64,7 +64,7 @@ fn malformed_rules_are_reported() {
 
 /// Matches that Open vSwitch would parse as wider ones.
 #[test]
-fn matches_that_cannot_be_said_are_told() {
+fn inexpressible_matches_are_reported() {
     let tcp = PacketCube::ALL
         .with(MatchField::EthType, IPV4)
         .with(MatchField::Protocol, TCP);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cookie_says_whose_it_is(server in 0u16..4096, job in 0u32..1 << 20, generation: u8, actions: u8) {
+    fn cookies_identify_their_owner(server in 0u16..4096, job in 0u32..1 << 20, generation: u8, actions: u8) {
         let owner = CookieOwner { server, job, generation, actions };
         let cookie = RuleCookie::of(owner);
         prop_assert_eq!(cookie.owner(), Some(owner));

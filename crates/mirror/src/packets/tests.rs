@@ -82,7 +82,7 @@ fn ranges_take_as_few_prefixes_as_can_be() {
 
 /// Example of the ovs-ofctl manual.
 #[test]
-fn a_range_is_what_the_manual_says() {
+fn ranges_equal_the_manual() {
     let found: Vec<(u128, u128)> = prefixes(1000..=1999)
         .iter()
         .map(|bits| (bits.value, bits.mask))

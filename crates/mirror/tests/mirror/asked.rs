@@ -15,7 +15,7 @@ fn check(query: &str, which: PacketSelection, expected: &[&str]) {
 }
 
 #[test]
-fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
+fn both_directions_are_requested_for_the_parsers_protocols() {
     check(
         "PARSE http TO 10.0.0.2:80",
         PacketSelection::Flow,

@@ -141,7 +141,7 @@ fn ports_of_entrance_may_be_chosen() {
 }
 
 #[test]
-fn operations_lead_from_what_is_there_to_what_is_wanted() {
+fn operations_transform_observed_into_desired_rules() {
     let one = copy(1, &["tcp,tp_dst=80"], PacketPart::Whole, 9);
     let two = copy(2, &["tcp,tp_dst=81"], PacketPart::Whole, 9);
     let both = first_table(&[one.clone(), two]);

@@ -89,7 +89,7 @@ fn copied_at_the_servers_switch() {
 
 /// Traffic of all hosts, copied at the entry.
 #[test]
-fn copied_where_it_enters() {
+fn packets_are_copied_at_their_entry() {
     let entering = SwitchCopy {
         ports: vec![1, 2],
         ..copy(1, &["ip"], PacketPart::Whole, 9)
