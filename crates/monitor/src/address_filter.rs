@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_in_a_list_opens_it() {
+    fn star_in_a_list_matches_everything() {
         assert!(filter(&[("", 0, None)], &[("", 0, None), ("10.0.0.1", 32, None)]).passes_all());
     }
 }

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_take_what_is_allowed_and_wait_for_more() {
+    fn workers_stop_at_their_allowance() {
         let stop = StopSignal::default();
         let allowance = PacketAllowance::new(10, &stop);
         let worker = || {

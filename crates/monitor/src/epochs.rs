@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_goes_on_from_there() {
+    fn clock_continues_after_being_set_back() {
         let mut times: Vec<i64> = (0..500).map(|i| 3_600_000 * MS + i * MS).collect();
         times.extend((0..2000).map(|i| i * MS));
         let ends = ends(&times);

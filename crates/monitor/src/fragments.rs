@@ -443,7 +443,7 @@ mod tests {
     proptest! {
         /// Any order, with duplicates.
         #[test]
-        fn any_order_gives_the_datagram(
+        fn datagrams_are_reassembled_in_any_order(
             v6: bool,
             payload in prop::collection::vec(any::<u8>(), 17..2000),
             cuts in prop::collection::vec(1usize..300, 1..20),

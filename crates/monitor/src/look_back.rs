@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_five_tuple_that_was_silent_is_somebody_elses() {
+    fn silent_five_tuples_are_other_flows() {
         let reach = LookBackLimits {
             bytes_max: 1 << 20,
             ns: 10 * SECOND,

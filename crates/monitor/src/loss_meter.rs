@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn files_speak_of_the_time_since_they_spoke_last() {
+    fn losses_of_files_cover_the_time_since_the_previous_report() {
         let expected = [None, Some((i64::MIN, 7, 30, 3)), None, Some((7, 20, 30, 6))];
         check(
             false,

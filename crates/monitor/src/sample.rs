@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_rate_keeps_what_a_smaller_one_kept() {
+    fn larger_rates_select_supersets() {
         let small = Sampler::new(SampleMode::Fraction(0.1), 0);
         let large = Sampler::new(SampleMode::Fraction(0.3), 0);
         assert!(keys().filter(|k| small.takes(k)).all(|k| large.takes(&k)));
     }
 
     #[test]
-    fn only_beginnings_go_by_the_rate_of_their_moment() {
+    fn new_flows_use_the_current_rate() {
         let ends = (
             "10.0.0.1:40000".parse().expect("an end"),
             "10.0.0.2:80".parse().expect("an end"),

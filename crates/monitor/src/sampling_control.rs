@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_say_what_was_lost_since_the_one_before() {
+    fn changes_report_losses_since_the_previous_one() {
         let mut governor = Governor::default();
         let mut history = RateHistory::default();
         for i in 0..3000i64 {

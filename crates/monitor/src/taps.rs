@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tap_tells() {
+    fn flows_are_reported_by_one_tap() {
         for (client, server, by_server, by_client) in [
             (THEM, US, (true, false), (false, true)),
             (US, THEM, (false, true), (true, false)),

@@ -265,7 +265,7 @@ fn total(
 }
 
 #[test]
-fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
+fn totals_are_scaled_by_each_flows_rate() {
     const POPULATIONS: u32 = 20;
     let mut covered = 0;
     let mut sum = 0.0;
@@ -317,7 +317,7 @@ fn sliced(packets: &[SentPacket], drawn: u16, pressure: impl Fn(i64) -> (f32, u6
 }
 
 #[test]
-fn totals_are_scaled_by_what_switches_copy() {
+fn totals_are_scaled_by_the_copied_share() {
     const POPULATIONS: u32 = 20;
     let mut covered = 0;
     let mut sum = 0.0;
@@ -360,7 +360,7 @@ fn totals_are_scaled_by_what_switches_copy() {
 }
 
 #[test]
-fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
+fn bytes_of_cut_off_flows_equal_those_of_complete_ones() {
     // Flows start before the slices and end long after them; each contributes the same amount in every second.
     let flows = 4000;
     let packets =
@@ -395,7 +395,7 @@ fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
 }
 
 #[test]
-fn every_kind_of_parser_says_the_rate() {
+fn every_kind_of_parser_reports_the_rate() {
     let packets =
         in_order((0..12_000).map(|n| connection(n, i64::from(n) * MS, (3 * MS, 1 + n % 5))));
     for (query, column) in [
@@ -513,7 +513,7 @@ fn losses_count_as_pressure_and_are_recorded() {
 }
 
 #[test]
-fn windows_say_what_was_lost_in_their_time() {
+fn windows_report_losses_of_their_time() {
     let packets = in_order((0..5000).map(|n| connection(n, i64::from(n) * MS, (MS, 2))));
     let lossy = |clock: i64| (0.0, if clock > 2 * SECOND { 500 } else { 0 });
     let query = "PARSE packet PROCESS (count: w=1s)";

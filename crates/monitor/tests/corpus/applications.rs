@@ -132,7 +132,7 @@ const WITHOUT_TRUTH: &[(&str, &str, &str)] = &[
 type Ends = (String, BTreeSet<(String, String)>);
 
 #[test]
-fn flows_have_the_names_of_what_they_speak() {
+fn flows_have_the_name_of_their_protocol() {
     let Some(root) = testkit::corpus() else {
         return;
     };

@@ -374,7 +374,7 @@ fn five_thousand_questions_at_once_are_five_thousand() {
 
 /// If only responses are captured, flows and messages agree on the client.
 #[test]
-fn answers_alone_show_who_asked() {
+fn client_is_known_from_answers_alone() {
     let Some(root) = testkit::corpus() else {
         return;
     };

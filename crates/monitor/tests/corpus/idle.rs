@@ -193,7 +193,7 @@ fn a_keep_alive_connection() {
 
 /// Requests that are long idle fall into the windows of their last bytes, with any number of workers.
 #[test]
-fn windows_hold_what_ended_in_them() {
+fn windows_contain_the_transactions_that_ended_in_them() {
     let mut sent = Vec::new();
     for n in 0..40 {
         let mut talk = TcpDialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");

@@ -49,7 +49,7 @@ fn long_pipelines_are_exact() {
 
 /// Connections that exceed the shared budget evict requests, and evictions are counted.
 #[test]
-fn the_budget_bounds_what_waits() {
+fn outstanding_requests_are_bounded_by_the_budget() {
     let mut talk = testkit::TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
     talk.handshake();
     for _ in 0..300 {

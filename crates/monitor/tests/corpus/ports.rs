@@ -55,7 +55,7 @@ const OTHERWISE: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn other_ports_give_the_same_rows() {
+fn rows_do_not_depend_on_ports() {
     let Some(root) = testkit::corpus() else {
         return;
     };

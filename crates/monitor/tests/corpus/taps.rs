@@ -108,7 +108,7 @@ fn hosts() -> BTreeSet<IpAddr> {
 }
 
 #[test]
-fn all_taps_tell_what_one_would() {
+fn all_taps_together_report_the_rows_of_one() {
     let hosts = hosts();
     assert!(hosts.len() > 2, "{hosts:?}");
     for parser in [
@@ -191,7 +191,7 @@ fn all_taps_tell_what_one_would() {
 }
 
 #[test]
-fn a_tap_takes_up_what_another_leaves() {
+fn taps_take_over_flows_of_others() {
     let all: Vec<IpAddr> = hosts().into_iter().collect();
     let alone = TapTable::default();
     let silent = TapTable {

@@ -105,7 +105,7 @@ fn as_many_workers_as_one_likes() {
 }
 
 #[test]
-fn however_they_are_read() {
+fn rows_do_not_depend_on_the_input_method() {
     let Some(root) = testkit::corpus() else {
         return;
     };
