@@ -297,7 +297,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn a_server_is_asked_and_ends_in_order() {
+fn server_answers_and_ends_gracefully() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let mut server = Serving::start(&data);

@@ -24,7 +24,7 @@ fn is_built_in() -> bool {
 }
 
 #[test]
-fn the_page_does_what_it_is_for() {
+fn page_works_in_a_browser() {
     testkit::require!("node", "npm", "chromium");
     let built = Command::new(web().join("build.sh")).status().expect("bash");
     testkit::require!("page" => built.success().then_some(()).ok_or("web/build.sh could not build it"));

@@ -242,7 +242,7 @@ fn groups_and_joins() {
 }
 
 #[test]
-fn processors_are_refused_where_they_are_too_many() {
+fn too_many_processors_are_rejected() {
     let processors = vec!["(count)"; 7000].join(", ");
     let ran = Command::new(env!("CARGO_BIN_EXE_netalytics"))
         .args(["explain", "-f", "-"])

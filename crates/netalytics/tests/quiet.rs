@@ -250,7 +250,7 @@ fn run_within(limit_kib: u64, args: &str) -> String {
 
 /// Rows reported as stored are readable, even if no footer could be written.
 #[test]
-fn a_full_disk_is_told_as_it_is() {
+fn full_disk_is_reported() {
     let folder = Folder::new();
     let capture = folder.capture(400_000);
     let recording = folder.path("recording");
@@ -397,7 +397,7 @@ fn no_summary_is_another_runs() {
 
 /// State after a `record` killed before the first complete row group.
 #[test]
-fn a_recording_killed_early_is_told() {
+fn recordings_killed_early_are_reported() {
     let folder = Folder::new();
     let recording = folder.path("recording");
     let table = folder.path("recording/http");

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_added_and_of_rates_the_least_is_told() {
+    fn counts_are_added_and_the_lowest_rate_is_reported() {
         let counted = |packets, ppm| {
             vec![
                 ("packets".to_owned(), packets),

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_ends() {
+    fn leases_end_by_request_expiry_or_a_closed_input() {
         let short = Duration::ZERO;
         let long = Duration::from_secs(3600);
         check(None, &[], false, LeaseEnd::Abandoned);

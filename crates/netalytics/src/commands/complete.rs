@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_goes_on() {
+    fn completion_continues_a_query() {
         for (text, expected) in [
             ("", &["PARSE ", "SELECT "][..]),
             (

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sheet_has_what_there_is_to_tell() {
+    fn sheets_show_the_available_facts() {
         let job = json!({
             "id": "5", "name": "rows", "query": "PARSE http", "state": "running", "reason": null, "on": {"role": "web"},
             "taps": {"joined": 3, "unkept": 0},

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_is_told_at_its_beginning_and_its_end() {
+    fn outages_are_reported_at_start_and_end() {
         let of = |seconds: Option<u64>, dropped_full: u64| ProducerCounters {
             oldest: seconds.map(Duration::from_secs),
             dropped_full,

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_its_owners_only_also_in_the_place_of_another() {
+    fn secret_files_are_private_even_when_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.token");
         fs::write(&path, "old").expect("written");

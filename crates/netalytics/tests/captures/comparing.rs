@@ -39,7 +39,7 @@ fn rows(args: &[&str]) -> Vec<Value> {
 
 /// Every number of a comparison equals that of a query over that period alone.
 #[test]
-fn both_sides_are_what_they_are_alone() {
+fn both_sides_equal_single_queries() {
     let folder = tempfile::tempdir().expect("a folder");
     let recording = folder.path().join("recording").display().to_string();
     assert_eq!(
@@ -302,7 +302,7 @@ fn impossible_comparisons_are_rejected() {
 }
 
 #[test]
-fn checks_end_as_they_should() {
+fn checks_end_with_their_exit_codes() {
     const PAGES: &str = "PARSE http PROCESS (diff-group: group=url_template)";
     let ends = |query: &str, more: &[&str], code: i32, words: &str| {
         let (found, out, err) = run(&[&["check", query, "-r", SHOP], more].concat());

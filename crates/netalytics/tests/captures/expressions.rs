@@ -188,7 +188,7 @@ fn conditions_compute_too() {
 }
 
 #[test]
-fn rows_have_the_order_that_was_asked_for() {
+fn rows_have_the_requested_order() {
     let mut all = tuples("http");
     // Equal ones stay in order of time; null is the smallest.
     all.sort_by_key(|row| {

@@ -340,7 +340,7 @@ fn header(parser: &str, width: usize) -> String {
 }
 
 #[test]
-fn a_table_keeps_what_identifies_a_row() {
+fn tables_keep_identifying_columns() {
     for width in [80, 120, 200] {
         for (parser, identity) in [
             ("flow", &["ts", "client_ip", "server_ip", "server_port"][..]),

@@ -63,7 +63,7 @@ fn every_edge_has_the_numbers_of_plain_queries() {
 }
 
 #[test]
-fn it_fits_a_screen_and_names_hosts() {
+fn map_fits_a_screen_and_names_hosts() {
     let hosts = std::env::temp_dir().join(format!("netalytics-map-{}", std::process::id()));
     std::fs::write(&hosts, "10.20.0.10 shop\n10.20.0.21 \"a\\b\n").expect("a file can be written");
     let file = hosts.to_str().expect("a path of letters");

@@ -203,7 +203,7 @@ fn other_processes_collect_the_same_rows() {
 
 /// Each sees the flows of one half, by the ports' last bits.
 #[test]
-fn two_processes_give_the_rows_of_one() {
+fn rows_do_not_depend_on_the_number_of_processes() {
     let capture = captures().join("shop/in.pcap");
     let path = capture.to_str().expect("a path that is text");
     let is_even = "tcp and (tcp[0:2] + tcp[2:2]) & 1 = 0";

@@ -198,7 +198,7 @@ fn check_account(found: &Value) {
 }
 
 #[test]
-fn the_command_at_its_end_makes_it_again() {
+fn command_at_the_end_reproduces_the_report() {
     let folder = tempfile::tempdir().expect("a folder");
     let query = "PARSE http WHERE method = 'GET' PROCESS (diff-group: group=url_template)";
     let first = report(
@@ -401,7 +401,7 @@ fn the_commands_of_the_page_run() {
 }
 
 #[test]
-fn a_picture_stands_alone() {
+fn pictures_are_self_contained() {
     let query = "PARSE http PROCESS (diff-group: group=url_template, w=200ms)";
     let output = run(&["-q", "report", query, "-r", SHOP, "--format", "svg"]);
     let svg = text(&output.stdout);

@@ -266,7 +266,7 @@ fn packets_of_tuples_that_pass_are_kept() {
 
 /// Two connections with the same endpoints: only the packets of one are written.
 #[test]
-fn connections_that_share_ends_are_told_apart() {
+fn connections_with_the_same_endpoints_are_distinguished() {
     let mut all = Vec::new();
     let mut packets = Vec::new();
     for (n, status) in [(0, "200 OK"), (1, "500 Oops"), (2, "200 OK")] {
@@ -321,7 +321,7 @@ fn connections_that_share_ends_are_told_apart() {
 }
 
 #[test]
-fn packets_go_to_standard_output() {
+fn packets_are_written_to_standard_output() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     let kept = path("kept.pcapng");

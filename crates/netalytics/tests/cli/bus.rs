@@ -140,7 +140,7 @@ fn with_flink(name: &str, test: impl FnOnce(&TestCluster)) {
 
 // The longest test of this program: by its name it starts early.
 #[test]
-fn a_query_over_kafka_gives_the_rows_of_the_packets() {
+fn queries_over_kafka_have_the_rows_of_the_packets() {
     with_flink("query-bus", |cluster| {
         let is_short = ["", "_SECONDS"]
             .iter()
@@ -363,7 +363,7 @@ fn explain_prints_the_flink_statements() {
 }
 
 #[test]
-fn brokers_that_are_away_are_told() {
+fn unreachable_brokers_are_reported() {
     for verb in ["query", "publish"] {
         let capture = format!("{ROOT}/captures/shop/in.pcap");
         let input: &[&str] = if verb == "publish" {

@@ -202,7 +202,7 @@ fn five_commands_set_up_tls() {
 }
 
 #[test]
-fn an_authority_that_is_shown_as_a_hosts_certificate_is_told_in_words() {
+fn authority_used_as_a_host_certificate_is_explained() {
     let folder = Folder::new();
     let key = folder.path("own.key");
     let cert = folder.path("own.pem");

@@ -71,7 +71,7 @@ fn captures_come_by_every_road() {
 }
 
 #[test]
-fn the_query_comes_from_a_file_too() {
+fn queries_are_read_from_files() {
     let folder = Folder::new();
     let capture = folder.capture("a.pcap", 4);
     let query = folder.file("q.nq", b"PARSE packet\nPROCESS (count)\n");

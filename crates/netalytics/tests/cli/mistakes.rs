@@ -106,7 +106,7 @@ fn jobs_are_named_shown_and_printed_for_people() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_one_line() {
     let folder = Folder::new();
     let (server, _agent) = shop(&folder);
     let write = |name: &str, text: &str| {
@@ -176,7 +176,7 @@ fn mistakes_are_told_in_a_line() {
 }
 
 #[test]
-fn a_query_that_no_agent_takes_says_so_once() {
+fn queries_that_all_agents_refuse_are_reported_once() {
     let folder = Folder::new();
     let (server, _agent) = shop(&folder);
     let own = ["--server", &server.url, "--token-file", &server.token];

@@ -84,7 +84,7 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
-fn output_goes_where_it_is_told() {
+fn output_is_written_to_its_destination() {
     let folder = Folder::new();
     let capture = folder.capture("a.pcap", 4);
     let out = folder.path("out.jsonl");
@@ -198,7 +198,7 @@ fn the_summary_accounts_for_every_packet() {
 }
 
 #[test]
-fn messages_that_are_asked_for() {
+fn requested_messages() {
     let folder = Folder::new();
     let capture = folder.capture("a.pcap", 4);
     check(

@@ -200,7 +200,7 @@ fn system_authorities_are_trusted_by_default() {
 }
 
 #[test]
-fn flags_go_before_the_environment_and_that_before_the_profile() {
+fn flags_override_environment_and_profile() {
     let folder = Folder::new();
     let server = Server::start(&folder, "server", &[]);
     let token = format!("{}/admin.token", server.data);

@@ -198,7 +198,7 @@ fn recordings_answer_as_in_the_terminal() {
 }
 
 #[test]
-fn recordings_are_for_those_who_may() {
+fn permissions_of_recordings() {
     let folder = Folder::new();
     let shelf = start(&folder);
     let [one, other, raw, view] = ["run", "run", "raw", "view"]

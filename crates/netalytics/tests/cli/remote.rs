@@ -257,7 +257,7 @@ fn no_row_is_lost_or_printed_twice_when_the_server_is_killed() {
 }
 
 #[test]
-fn a_job_ends_with_who_asked_for_it() {
+fn jobs_end_with_their_terminal() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let _agents = server.agents(&folder, "200ms");
@@ -305,7 +305,7 @@ fn a_job_ends_with_who_asked_for_it() {
 }
 
 #[test]
-fn a_limit_in_rows_ends_it_everywhere() {
+fn limit_in_rows_ends_all_agents() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let _agents = server.agents(&folder, "200ms");

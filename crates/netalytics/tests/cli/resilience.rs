@@ -157,7 +157,7 @@ fn second_agent_with_the_same_name_waits() {
 }
 
 #[test]
-fn an_agent_gives_another_server_nothing_of_the_one_before() {
+fn agents_send_no_data_of_one_server_to_another() {
     let folders = [Folder::new(), Folder::new()];
     let server = Server::start(&folders[0]);
     let first = agent(&server, &folders[0], "one");
@@ -201,7 +201,7 @@ fn an_agent_gives_another_server_nothing_of_the_one_before() {
 }
 
 #[test]
-fn an_agent_goes_on_with_a_folder_that_holds_nonsense_or_takes_nothing() {
+fn agents_run_with_a_damaged_or_read_only_folder() {
     let folder = Folder::new();
     let server = Server::start(&folder);
     let arguments = agent(&server, &folder, "one");

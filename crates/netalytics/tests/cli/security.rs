@@ -290,7 +290,7 @@ fn rejected_certificates_are_reported_at_both_ends() {
 }
 
 #[test]
-fn nothing_travels_in_clear_unless_somebody_says_so() {
+fn plaintext_requires_a_flag() {
     check(
         &["serve", "--listen", "0.0.0.0:0"],
         2,
@@ -339,7 +339,7 @@ fn nothing_travels_in_clear_unless_somebody_says_so() {
 }
 
 #[test]
-fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
+fn tokens_are_created_listed_revoked_and_audited() {
     let folder = Folder::new();
     let server = Server::start(&folder, "server", &[]);
     let made = server.ask(&[
@@ -417,7 +417,7 @@ fn tokens_are_made_listed_and_revoked_and_the_log_tells() {
 }
 
 #[test]
-fn a_demonstration_has_tls_too() {
+fn demonstrations_support_tls() {
     let folder = Folder::new();
     let [key, chain] = ["key.pem", "chain.pem"].map(|name| folder.path(name));
     let names = [

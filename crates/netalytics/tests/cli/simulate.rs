@@ -26,7 +26,7 @@ fn small(more: &[&str]) -> super::Ran {
 }
 
 #[test]
-fn a_small_study_gives_these_rows() {
+fn small_study_has_the_expected_rows() {
     let rows = small(&["--format", "csv"]).out;
     assert_eq!(
         rows,

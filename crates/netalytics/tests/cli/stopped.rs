@@ -111,7 +111,7 @@ fn a_monitor_that_is_stopped_is_named_and_works_again() {
 }
 
 #[test]
-fn an_agent_that_was_suspended_delivers_what_its_monitor_had_sent() {
+fn suspended_agents_deliver_their_monitors_results() {
     let folder = Folder::new();
     let (server, agents, id) = at_work(&folder, &["one", "two"]);
     let before = monitor(&agents[0]).expect("one monitor");
@@ -134,7 +134,7 @@ fn an_agent_that_was_suspended_delivers_what_its_monitor_had_sent() {
 }
 
 #[test]
-fn a_monitor_that_ends_although_its_job_goes_on_is_started_again() {
+fn monitors_that_end_early_are_restarted() {
     let folder = Folder::new();
     let (server, agents, id) = at_work(&folder, &["one"]);
     let first = monitor(&agents[0]).expect("one monitor");
@@ -177,7 +177,7 @@ fn a_monitor_that_is_killed_again_and_again_is_started_again() {
 }
 
 #[test]
-fn an_agent_that_is_asked_to_end_has_lost_nothing() {
+fn agents_end_without_losses_on_request() {
     let folder = Folder::new();
     let (server, mut agents, id) = at_work(&folder, &["one"]);
     let pid = agents[0].0.id();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nothing_asked_is_an_introduction() {
+fn introduction_without_arguments() {
     let ran = check(&[], 0, &[]);
     assert!(
         ran.out.contains("netalytics query ") && ran.err.is_empty(),
@@ -248,7 +248,7 @@ fn habits() {
 }
 
 #[test]
-fn the_version_says_what_was_built() {
+fn version_names_the_build() {
     let long = check(&["--version"], 0, &[]).out;
     for word in [
         "target:",

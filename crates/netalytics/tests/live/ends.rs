@@ -137,7 +137,7 @@ fn every_window_shows_its_own_best_rows() {
 }
 
 #[test]
-fn a_limit_of_packets_ends_it() {
+fn packet_limit_ends_the_capture() {
     let Some(net) = Net::new() else { return };
     let capture = Capture::start(
         &net.server,
@@ -155,7 +155,7 @@ fn a_limit_of_packets_ends_it() {
 }
 
 #[test]
-fn a_limit_of_time_ends_it_without_packets() {
+fn time_limit_ends_the_capture_without_packets() {
     let Some(net) = Net::new() else { return };
     let capture = Capture::start(
         &net.server,
@@ -172,7 +172,7 @@ fn a_limit_of_time_ends_it_without_packets() {
 }
 
 #[test]
-fn a_closed_pipe_ends_it() {
+fn closed_pipe_ends_the_capture() {
     let Some(net) = Net::new() else { return };
     let mut child = within(&net.server, BINARY)
         .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
@@ -357,7 +357,7 @@ fn a_hang_up_keeps_all_that_was_recorded() {
 }
 
 #[test]
-fn root_becomes_who_called_sudo_or_who_is_asked_for() {
+fn root_drops_to_the_caller_of_sudo_or_the_given_user() {
     let Some(net) = Net::new() else { return };
     for (user, expected) in [(None, "1234"), (Some("daemon"), "1"), (Some("root"), "0")] {
         let mut command = within(&net.server, BINARY);

@@ -4,7 +4,7 @@ use crate::capture::{BINARY, Capture};
 use crate::net::{CLIENT, Net, within};
 
 #[test]
-fn only_what_the_filter_takes_comes_in() {
+fn only_matching_packets_are_captured() {
     let Some(net) = Net::new() else { return };
     let capture = Capture::start(
         &net.server,

@@ -97,7 +97,7 @@ sys.stdin.read()
 }
 
 #[test]
-fn a_snaplen_cuts_and_says_so() {
+fn snaplen_truncates_and_is_reported() {
     let Some(net) = Net::new() else { return };
     let args = ["-s", "60", "-i", "eth0", "udp port 4000"];
     let capture = Capture::start(&net.server, "PARSE packet", &args);
@@ -131,7 +131,7 @@ fn fragments_are_put_together() {
 }
 
 #[test]
-fn an_interface_that_goes_down_is_waited_for() {
+fn interfaces_that_go_down_are_awaited() {
     let Some(net) = Net::new() else { return };
     let mut capture = Capture::start(
         &net.server,

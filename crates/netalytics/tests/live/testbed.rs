@@ -165,7 +165,7 @@ impl Drop for TestBed {
 }
 
 #[test]
-fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
+fn beds_are_built_and_removed_even_if_the_build_is_killed() {
     let Some(bed) = TestBed::new() else { return };
     let mut building = bed
         .command(&["up"])

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_variables_before_the_file_before_defaults() {
+    fn flags_override_variables_file_and_defaults() {
         const FILE: &str = "memory-max = '2G'\nflows-max = 1000\ntcp-idle = '9s'\nbuffer-size = '1M'\njobs-max = 7\none-reader = true\n";
         let line = ["query", "PARSE http", "-r", "a.pcap", "--flows-max", "3000"];
         let cli = parsed(

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn restarts_are_told_once_and_given_up_in_a_row() {
+    fn restarts_are_reported_once_and_limited() {
         let begun = Instant::now();
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
         let tell = |text: &str| RestartVerdict::Tell(text.into());

@@ -79,7 +79,7 @@ fn site(world: &DiscoveredNetwork) -> (NetworkSite, Vec<String>) {
 }
 
 #[test]
-fn a_network_is_as_it_was_found() {
+fn networks_are_drawn_as_discovered() {
     let mut world = world("");
     world.switches[0].via = Some(Vec::new());
     let (site, notes) = site(&world);

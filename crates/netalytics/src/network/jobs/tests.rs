@@ -148,7 +148,7 @@ fn slow_switches_delay_no_other_job() {
 
 /// Two concurrent jobs connect to the switches once.
 #[test]
-fn switches_are_reached_once_and_let_go_with_the_last_job() {
+fn switches_are_connected_once_and_released_with_the_last_job() {
     let folder = tempfile::tempdir().expect("a folder");
     let network = network(&folder, controller(), SITE);
     let at_ports = || plan(&network, 1, "PARSE tcp_conn_time TO 10.0.0.1:80");

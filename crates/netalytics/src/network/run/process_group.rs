@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_before_it_has_started_is_told() {
+    fn processes_that_end_before_starting_are_reported() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut team = team(
             &folder,

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_quoted_as_a_shell_wants_them() {
+    fn words_are_quoted_for_a_shell() {
         let words = [
             "/a/netalytics",
             "report",

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_stand_behind_those_that_ask_them_and_circles_end() {
+    fn servers_are_placed_after_their_clients_and_cycles_end() {
         let edges = [
             ("user", "web"),
             ("web", "db"),

@@ -146,7 +146,7 @@ fn expressions_for_a_dashboard_are_understood() {
 }
 
 #[test]
-fn redis_has_the_ranking_that_is_asked_for() {
+fn redis_has_the_requested_ranking() {
     testkit::require!("redis-server", "redis-cli");
     let port = free_port();
     let folder = tempfile::tempdir().expect("a folder");

@@ -102,7 +102,7 @@ const QUERY: &str = "PARSE http PROCESS (group-count-hist: group=url_template, w
                      (group-quantile: group=url_template, q=0.99)";
 
 #[test]
-fn prometheus_computes_what_we_do() {
+fn prometheus_computes_the_same_values() {
     let port = free_port();
     let Some(prometheus) = Prometheus::start(&format!("127.0.0.1:{port}")) else {
         return;

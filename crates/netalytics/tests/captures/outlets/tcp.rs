@@ -37,7 +37,7 @@ fn a_reader_gets_the_lines_that_are_printed() {
 }
 
 #[test]
-fn values_in_urls_are_folded_unless_asked_for() {
+fn values_in_urls_are_redacted_by_default() {
     for (flags, folded) in [(&[][..], true), (&["--no-redact"][..], false)] {
         let listener = listen(0);
         let to = format!("tcp://{}", listener.local_addr().expect("bound"));
@@ -63,7 +63,7 @@ fn values_in_urls_are_folded_unless_asked_for() {
 }
 
 #[test]
-fn a_reader_that_goes_and_comes_back_gets_the_rest() {
+fn reconnected_readers_get_the_remaining_rows() {
     let port = free_port();
     let packets = shop();
     let listener = listen(port);

@@ -153,7 +153,7 @@ fn refused(done: &Done, what: &str) {
 }
 
 #[test]
-fn only_servers_that_are_who_they_should_be_get_rows() {
+fn only_verified_servers_receive_rows() {
     let Some(certificates) = Certificates::make() else {
         return;
     };
@@ -190,7 +190,7 @@ fn only_servers_that_are_who_they_should_be_get_rows() {
 }
 
 #[test]
-fn a_server_whose_certificate_is_renewed_gets_what_waited() {
+fn pending_rows_are_sent_after_a_certificate_renewal() {
     let Some(certificates) = Certificates::make() else {
         return;
     };

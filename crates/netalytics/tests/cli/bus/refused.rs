@@ -129,7 +129,7 @@ fn flink_is(query: &str, what: &str, way: Way) {
 }
 
 #[test]
-fn flink_refuses_what_the_documentation_lists() {
+fn flink_rejects_the_documented_queries() {
     for (query, _, tuples, cells) in ROWS {
         flink_is(query, "tuples", *tuples);
         flink_is(query, "cells", *cells);

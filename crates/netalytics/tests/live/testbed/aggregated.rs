@@ -41,7 +41,7 @@ fn requests(rows: &[Value]) -> u64 {
 }
 
 #[test]
-fn with_an_aggregator_the_answer_is_the_same_and_less_comes_to_who_asks() {
+fn aggregators_keep_the_result_and_reduce_traffic() {
     let Some(bed) = TestBed::new() else { return };
     bed.run(&["up"], &[("SERVERS", "none")]);
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");

@@ -574,7 +574,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn nothing_is_left_of_queries_that_come_and_go_at_random() {
+fn random_queries_leave_nothing_behind() {
     let Some(bed) = TestBed::new() else { return };
     let seed = number("NETALYTICS_CHAOS_SEED")
         .unwrap_or_else(|| SeededRng::new(std::process::id().into()).next_u64() >> 32);
