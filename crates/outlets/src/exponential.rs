@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_is_in_its_bucket_however_coarse(
+        fn values_are_in_their_buckets_at_any_scale(
             values in prop::collection::vec((1e-9f64..1e9, 1u64..9), 1..200), others in prop::collection::vec(1e-3f64..1e3, 0..9),
         ) {
             let text = |values: &[(f64, u64)]| serde_json::to_string(values).expect("JSON");

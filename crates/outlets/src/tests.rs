@@ -187,7 +187,7 @@ fn every_row_is_counted_as_sent_or_lost() {
 }
 
 #[test]
-fn the_oldest_rows_go_when_a_queue_is_full() {
+fn oldest_rows_are_dropped_from_a_full_queue() {
     let batch = result(&[(0, "/", 1)]);
     let queue = OutletQueue::new(2 * batch.bytes() + batch.bytes() / 2);
     let lost: u64 = (0..5)

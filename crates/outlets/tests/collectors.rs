@@ -422,7 +422,7 @@ fn templates_reach_a_restarted_collector() {
 
 /// A collector that accepts a connection and reads nothing.
 #[test]
-fn a_collector_that_stands_still_costs_rows_and_no_time() {
+fn stalled_collectors_lose_rows_without_delay() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let to = listener.local_addr().expect("an address");
     let limits = OutletLimits {
