@@ -277,7 +277,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_cutting_gives_the_same_tuples(
+        fn tuples_do_not_depend_on_segmentation(
             messages in proptest::collection::vec(("(GET|DEL) [a-z]{1,9}\n|PUT k 3\n[a-z\n]{3}", "OK\n|OK 4\n[A-Z\n]{4}|ERR [a-z]{0,5}\n"), 1..8),
             n in 1..9usize,
         ) {

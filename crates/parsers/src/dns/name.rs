@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_written_as_people_write_them() {
+    fn names_are_printed_in_presentation_format() {
         check(b"\0", 0, Some("."));
         check(b"\x03WwW\x02ab\0", 0, Some("www.ab"));
         check(b"\x04a.b\\\x02 \xff\0", 0, Some(r"a\.b\\.\032\255"));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_goes_round_in_circles() {
+    fn pointer_loops_end() {
         check(b"\xc0\0", 0, None);
         check(b"\x01a\xc0\0", 0, None);
         check(b"\xc0\x02\xc0\0", 0, None);

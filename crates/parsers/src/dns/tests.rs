@@ -399,7 +399,7 @@ fn unusual_headers() {
 }
 
 #[test]
-fn records_are_written_as_people_write_them() {
+fn records_are_printed_in_presentation_format() {
     let check = |kind: u16, data: &[u8], expected: &str| {
         let answer = answer_of(1, "a.b", kind, 0, &[record(kind, 60, data)]);
         let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &["answers"]);
@@ -623,7 +623,7 @@ fn conversation() -> impl Strategy<Value = Vec<(Direction, Vec<u8>)>> {
 
 proptest! {
     #[test]
-    fn any_cutting_gives_the_same_tuples(messages in conversation(), sizes in prop::collection::vec(1..40usize, 1..8), lost in 0..30usize) {
+    fn tuples_do_not_depend_on_segmentation(messages in conversation(), sizes in prop::collection::vec(1..40usize, 1..8), lost in 0..30usize) {
         let lost = lost..lost + 7;
         let told = |sizes: &[usize]| {
             let mut talk = ParserDialogue::new(&PROTOCOL, schema(), ALL, &FIELDS[..6]);

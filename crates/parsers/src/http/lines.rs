@@ -103,7 +103,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn finds_what_a_plain_search_finds(bytes in proptest::collection::vec(
+        fn search_equals_a_plain_search(bytes in proptest::collection::vec(
             prop_oneof![4 => any::<u8>(), 1 => Just(b'\n')], 0..300,
         )) {
             let found: Vec<usize> = LineFeeds::new(&bytes).collect();

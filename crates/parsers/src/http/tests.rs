@@ -434,7 +434,7 @@ fn heads_in_pieces() {
 
 /// Heads over the limit, in several segment sizes.
 #[test]
-fn heads_that_are_too_long() {
+fn heads_beyond_the_limit() {
     let long = "a".repeat(70_000);
     let check = |request: &str, response: &str, rows: [&str; 2], oversized: u64| {
         for piece in [1, 1400, 65_000, 1 << 20] {

@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_what_they_say() {
+    fn lines_have_their_status() {
         for (line, kind, bytes) in [
             ("VALUE k 0 17", MemcachedReplyKind::Value, 17),
             ("VALUE k 0 17 99", MemcachedReplyKind::Value, 17),

@@ -388,7 +388,7 @@ fn meta_commands() {
 }
 
 #[test]
-fn quiet_meta_commands_are_resolved_by_what_follows() {
+fn quiet_meta_commands_are_resolved_by_later_responses() {
     check(
         &[
             (C, "mg a v q O1\r\nmg b v q O2\r\nmg c v q O3\r\nmn\r\n"),
@@ -534,7 +534,7 @@ fn evicted_requests_are_counted_once() {
 }
 
 #[test]
-fn only_reads_where_only_reads_are_wanted() {
+fn memcached_get_has_reads_only() {
     let mut d = ParserDialogue::new(&PROTOCOL, schema_get(), GET_ONLY, &["command"]);
     d.client("set a 0 0 1\r\nx\r\nget a\r\nmg a\r\nversion\r\n")
         .server("STORED\r\nEND\r\nEN\r\nVERSION 1\r\n");

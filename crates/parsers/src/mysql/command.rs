@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sql_is_told_from_other_bytes() {
+    fn sql_is_distinguished_from_other_bytes() {
         for sql in [
             "SELECT 1",
             "select",

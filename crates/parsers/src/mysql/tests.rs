@@ -218,7 +218,7 @@ fn logins_of_many_rounds() {
 }
 
 #[test]
-fn tls_ends_what_can_be_read() {
+fn parsing_ends_with_tls() {
     let mut request = vec![0x8d, 0xae, 0, 0];
     request.extend([0; 28]);
     let says = [
@@ -759,7 +759,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn any_cutting_gives_the_same_tuples(sizes in prop::collection::vec(1usize..30, 1..20), late in any::<bool>()) {
+    fn tuples_do_not_depend_on_segmentation(sizes in prop::collection::vec(1usize..30, 1..20), late in any::<bool>()) {
         let whole = conversation();
         let says = if late { whole[3..].to_vec() } else { whole };
         let start = || if late { dialogue().midstream() } else { dialogue() };

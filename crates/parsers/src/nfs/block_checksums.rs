@@ -301,7 +301,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_cutting_gives_the_check_sums_of_the_whole(
+        fn checksums_do_not_depend_on_segmentation(
             data in proptest::collection::vec(any::<u8>(), 0..4000),
             offset in 0..2000u64,
             cuts in proptest::collection::vec(1..1500usize, 1..40),

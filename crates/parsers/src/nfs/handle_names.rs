@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_as_long_as_what_is_known() {
+    fn paths_contain_all_known_names() {
         let mut names = FileHandleNames::default();
         names.learn(Some(b"A"), b"b", b"B");
         names.learn(Some(b"B"), b"c", b"C");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_bounded_and_keeps_what_is_used() {
+    fn table_is_bounded_and_keeps_recent_names() {
         let mut names = FileHandleNames::default();
         names.learn(None, b"/export", b"root");
         for i in 0..3 * HANDLES_MAX as u32 {

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_are_too_long() {
+    fn oversized_lengths() {
         assert_eq!(XdrReader::new(b"\0\0\0\x05hello\0\0\0").opaque(4), None);
         assert_eq!(XdrReader::new(b"\0\0\0\x05hello").opaque(5), None);
         assert_eq!(XdrReader::new(b"\xff\xff\xff\xff").opaque(usize::MAX), None);

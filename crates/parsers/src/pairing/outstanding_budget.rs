@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loan_is_returned_when_it_is_dropped() {
+    fn dropped_loans_are_returned() {
         let room = OutstandingBudget::of_bytes(1000);
         let mut loan = BudgetLoan::default();
         assert!(loan.extend(Some(&room), 2, 300, || 50) && room.is_left());

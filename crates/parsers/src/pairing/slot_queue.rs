@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_it_gives_memory_back() {
+    fn empty_queues_release_memory() {
         let mut slots = SlotQueue::<u8>::default();
         (0..100).for_each(|_| *slots.push() = 1);
         (0..100).for_each(|_| slots.pop());

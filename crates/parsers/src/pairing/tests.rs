@@ -154,7 +154,7 @@ fn a_client_that_waits() {
 }
 
 #[test]
-fn before_it_is_known_whether_the_client_waits() {
+fn undecided_client_behavior() {
     check("q1 r1 Q2 r2 q3 r3 q4 r4", "11 -2 33' 44");
     check("q1 R1 q2 r2", "1- 22'");
 }
@@ -175,7 +175,7 @@ fn batches() {
 }
 
 #[test]
-fn a_client_that_asks_any_time_is_not_guessed_at() {
+fn pipelining_clients_have_no_guessed_pairs() {
     // By count `r5` answers 5 or 6, and so `r6` answers 6.
     check(
         "q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6",

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn no_command_stands_in_two_lists() {
+    fn commands_are_listed_once() {
         let mut both: Vec<_> = READS.iter().chain(WRITES).chain(OTHERS).collect();
         let all = both.len();
         both.sort_unstable();

@@ -320,7 +320,7 @@ fn missing_bytes_between_values() {
 }
 
 #[test]
-fn a_client_that_asks_while_half_a_head_has_come_has_missed_nothing() {
+fn requests_during_a_partial_head_are_not_losses() {
     check(
         &[
             ("C", command("GET a") + &command("GET b")),
@@ -381,7 +381,7 @@ fn probing() {
 
 /// The guide to parsers states the number of lines of this parser.
 #[test]
-fn the_page_says_how_much_this_is() {
+fn page_states_the_size_of_the_parser() {
     let count = |file: &str| {
         let product = file
             .split("#[cfg(test)]\nmod tests {")
@@ -434,7 +434,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cutting_gives_the_same_tuples(exchanges in proptest::collection::vec(exchange(), 1..8), n in 1..40usize) {
+    fn tuples_do_not_depend_on_segmentation(exchanges in proptest::collection::vec(exchange(), 1..8), n in 1..40usize) {
         let fields = &["command", "key", "args", "hit", "error", "push", "request_bytes", "response_bytes", "quality"];
         let new = || ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
         let mut whole = new();

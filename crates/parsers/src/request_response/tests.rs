@@ -213,7 +213,7 @@ fn missing_bytes_of_messages_of_parts() {
 }
 
 #[test]
-fn requests_that_are_not_answered_and_answers_that_go_on() {
+fn unanswered_requests_and_multipart_responses() {
     let mut talk = talk();
     talk.client("TELL a\n\nMANY b\nASK c\n")
         .server("b1+\n\nb2+")
@@ -267,7 +267,7 @@ fn gaps_in_unsolicited_messages() {
 }
 
 #[test]
-fn an_answer_that_goes_on_is_broken_off_by_missing_bytes() {
+fn multipart_responses_end_at_missing_bytes() {
     let mut talk = talk();
     talk.client("MANY a\n")
         .server("a+\n")

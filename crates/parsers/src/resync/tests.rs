@@ -344,7 +344,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cutting_finds_what_a_slow_search_finds(
+    fn search_equals_a_slow_search_for_any_segmentation(
         tags in runs(TAGS), lines in runs(LINES), heads in runs(HTTP), text in runs(MEMCACHED),
         binary in runs(MEMCACHED_BINARY), sql in runs(SQL), rpc in runs(RPC), expected in any::<bool>(),
     ) {

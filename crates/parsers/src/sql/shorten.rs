@@ -147,7 +147,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, cases: 4096, ..ProptestConfig::default() })]
 
         #[test]
-        fn a_fingerprint_stays_what_it_is(words in prop::collection::vec(prop::sample::select(vec![
+        fn fingerprints_are_stable(words in prop::collection::vec(prop::sample::select(vec![
             "SELECT", "a", "t1", "1", "27", "0", "-", "'x'", "'", "\"", "\\", ",", "(", ")", "IN", "VALUES", "=", "*",
             ".", "NULL", " ", "/*c*/", "`q`", "`", "?", "+", "\"s\"", "\n", ";", "x", "e", "0x1", "/", "#", "_n", "\u{e4}",
         ]), 0..30)) {

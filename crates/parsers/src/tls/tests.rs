@@ -242,7 +242,7 @@ fn a_session_that_is_resumed() {
 }
 
 #[test]
-fn a_server_that_asks_again() {
+fn hello_retry_request() {
     let random: Vec<u8> = (0..64)
         .step_by(2)
         .map(|at| u8::from_str_radix(&RETRY[at..at + 2], 16).expect("digits"))
@@ -462,7 +462,7 @@ fn probe_recognizes_handshakes() {
 
 proptest! {
     #[test]
-    fn any_cutting_gives_the_same_tuples(
+    fn tuples_do_not_depend_on_segmentation(
         tls13 in any::<bool>(),
         sizes in prop::collection::vec(1..200usize, 1..8),
         hole in prop::option::of((0..4usize, 0..1500usize, 1..300usize)),

@@ -306,7 +306,7 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
 
 /// Between two messages, fewer bytes are missing than a message has.
 #[test]
-fn a_hole_too_small_for_a_message() {
+fn gap_too_small_for_a_message() {
     let fields = &["path", "status"];
     let start = [get("/a"), ok("hello")];
     let rest = [get("/b"), ok("x"), get("/c"), ok("y")];

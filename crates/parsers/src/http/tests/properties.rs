@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cutting_gives_the_same_tuples(steps in conversation(), cuts in proptest::collection::vec(1..20usize, 1..20)) {
+    fn tuples_do_not_depend_on_segmentation(steps in conversation(), cuts in proptest::collection::vec(1..20usize, 1..20)) {
         let fields = &["method", "host", "path", "url_query", "url", "http_version", "status", "interim_status",
             "request_bytes", "response_bytes", "user_agent", "quality"];
         let mut cuts = cuts.into_iter().cycle();

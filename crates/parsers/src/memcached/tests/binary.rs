@@ -97,7 +97,7 @@ fn binary_commands() {
 }
 
 #[test]
-fn binary_quiet_commands_are_resolved_by_what_follows() {
+fn binary_quiet_commands_are_resolved_by_later_responses() {
     let asked = [
         ask(0x0d, 0, "a"),
         ask(0x0d, 0, "b"),

@@ -348,7 +348,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn any_cutting_gives_the_same_tuples(
+    fn tuples_do_not_depend_on_segmentation(
         forms in prop::collection::vec((0u8..8, 0u32..200), 1..20), cuts in prop::collection::vec(1usize..40, 1..20), binary: bool, pipelined: bool,
     ) {
         let make = if binary { binary_transaction } else { transaction };

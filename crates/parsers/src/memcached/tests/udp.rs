@@ -106,7 +106,7 @@ fn a_response_captured_before_its_request_is_paired_if_ids_tell() {
 }
 
 #[test]
-fn an_id_used_again_before_its_response_came_tells_nothing() {
+fn reused_ids_are_ambiguous() {
     check_ids("q1 q1 r1 r1", "- half, - half, 2 half, 3 half");
     check_ids("q1 q1 r1 q1 r1", "- half, - half, 2 half, - half, 4 half");
     // No datagram is in flight any more.

@@ -281,7 +281,7 @@ fn other_forms() {
 }
 
 #[test]
-fn session_state_tells_the_database() {
+fn database_is_read_from_session_state() {
     let ok = b"\x00\x00\x00\x02\x40\x00\x00\x00\x07\x01\x05\x04shop";
     let outcome = MysqlOutcome {
         affected_rows: Some(0),

@@ -234,7 +234,7 @@ fn copies_of_replies_in_file_data_are_none() {
 }
 
 #[test]
-fn a_call_that_was_confirmed_confirms_what_follows_it() {
+fn confirmed_calls_confirm_later_ones() {
     // Three calls after a loss: the reply to the last one comes first, the one to the second never.
     let mut t = talk(SHORT);
     t.client(getattr(1).record())

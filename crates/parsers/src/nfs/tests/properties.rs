@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_cutting_gives_the_same_tuples(
+    fn tuples_do_not_depend_on_segmentation(
         operations in proptest::collection::vec((0..4u8, 0..3000usize, 40..4000usize), 1..12),
         n in 1..1500usize,
     ) {
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn after_any_losses_what_is_exact_is_right(
+    fn exact_tuples_are_correct_after_losses(
         operations in proptest::collection::vec((0..4u8, 0..3000usize, 400..4000usize), 1..20),
         n in 1..1500usize,
         lost in proptest::collection::vec(any::<u16>(), 0..6),
