@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_grows_with_the_packets_up_to_what_the_parts_may_hold() {
+    fn cost_grows_with_packets_up_to_the_memory_limits() {
         let base = ResourceUsage {
             cpu_millis: 5,
             memory_bytes: 100,
