@@ -140,7 +140,7 @@ fn a_join_is_filtered_before_it_where_that_is_the_same() {
 }
 
 #[test]
-fn only_columns_that_are_read_are_asked_for() {
+fn only_used_columns_are_requested() {
     let columns = |text: &str| {
         let p = plan(text);
         assert_eq!(p.monitor.parsers[0].columns, p.dataflow.inputs[0].columns);
@@ -180,7 +180,7 @@ fn groups_of_one_name_bear_their_parsers() {
 
 /// The language's assumptions about parsers hold for the actual ones.
 #[test]
-fn the_real_parsers_have_what_queries_rely_on() {
+fn parsers_have_the_columns_that_queries_use() {
     let schemas = parsers::registry::schemas();
     let mut hosts = HostTable::new();
     hosts.insert_hosts_file("10.0.0.1 h1\n10.0.0.2 h2\n");

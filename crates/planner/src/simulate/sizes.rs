@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_those_of_what_is_drawn() {
+    fn means_equal_those_of_samples() {
         for (name, sizes) in SIZES {
             // Evenly spaced shares instead of random ones; the last steps cover the tail.
             let steps = 4_000_000;

@@ -22,7 +22,7 @@ fn small() -> PlacementStudy {
 }
 
 #[test]
-fn flows_stay_as_near_as_asked_for() {
+fn flows_have_the_requested_locality() {
     let study = small();
     let network = study
         .network(&mut SeededRandom::new(1))

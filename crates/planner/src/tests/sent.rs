@@ -162,7 +162,7 @@ fn columns_are_found_by_name() {
 }
 
 #[test]
-fn all_that_lacks_is_told_at_once() {
+fn all_missing_parts_are_reported_at_once() {
     let text = "PARSE http, http_get, tcp_conn_time WHERE http.status > 400 and http.host = 'a' PROCESS (top-k: k=3, key=http.url)";
     let plan = plan(text);
     let mut schemas = schemas();

@@ -101,7 +101,7 @@ fn invalid_networks_are_rejected() {
 }
 
 #[test]
-fn links_bear_what_they_have() {
+fn links_carry_at_most_their_capacity() {
     let network = fat_tree(4);
     let mut load = NetworkLoad::new(&network);
     // Two hosts per rack, two racks per pod; a rack's upward capacity is 2000, a host's 1000.
@@ -212,7 +212,7 @@ mbps = 200
 "#;
 
 #[test]
-fn a_file_says_what_there_is() {
+fn files_describe_the_network() {
     let site = NetworkSite::parse(FILE).expect("a file");
     let network = site.network().expect("a network");
     // Hosts are ordered by rack, not as in the file.
@@ -374,7 +374,7 @@ fn file_errors_are_reported_with_their_line() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let text = FILE
         .replace("name = \"leaf2\"", "name = \"leaf1\"")
         .replace("used = 0.5", "used = -1");

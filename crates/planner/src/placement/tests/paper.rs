@@ -169,7 +169,7 @@ fn engines(layer: &EngineLayer) -> Vec<(HostId, Vec<usize>)> {
 }
 
 #[test]
-fn algorithms_do_what_the_paper_prints() {
+fn algorithms_equal_those_of_the_paper() {
     for seed in 0..300 {
         let instance = PlacementInstance::new(seed);
         for nearby in [NearbyScope::Rack, NearbyScope::Pod] {
@@ -212,7 +212,7 @@ fn algorithms_do_what_the_paper_prints() {
 }
 
 #[test]
-fn random_switches_are_drawn_as_the_paper_says() {
+fn random_switches_are_drawn_as_in_the_paper() {
     for seed in 0..300 {
         let instance = PlacementInstance::new(seed);
         let demand = instance.demand(PlacementStrategy::NetalyticsNode);
