@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_opens_the_list_and_repetitions_go() {
+    fn star_matches_everything_and_duplicates_are_removed() {
         let mut errors = Vec::new();
         assert!(list(&[atom("h1:80"), atom("*")], &hosts(), &mut errors).is_empty());
         assert_eq!(

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn assertions_say_of_which_rows() {
+    fn assertions_select_rows() {
         for (text, of, conditions, has_where) in [
             ("p99 < 50ms", AssertionScope::All, 1, false),
             (
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_assertions_are_told_with_their_place() {
+    fn invalid_assertions_are_reported_with_their_position() {
         for (text, place, says) in [
             ("p98 < 50ms", "p98", "have no column `p98`"),
             ("p99 < 50", "50", "a number needs its unit"),

@@ -336,7 +336,7 @@ fn fields_called_otherwise_are_known() {
 }
 
 #[test]
-fn an_error_reads_as_the_design_says() {
+fn errors_have_the_designed_form() {
     let text = "PARSE htp_get FROM * TO h1:80";
     let errors = crate::check(text, &schemas(), &hosts()).expect_err("a misspelt parser");
     let expected = "error: unknown parser `htp_get`\n  PARSE htp_get FROM * TO h1:80\n        ^^^^^^^ did you mean `http_get`?\n";

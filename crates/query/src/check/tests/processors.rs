@@ -268,7 +268,7 @@ fn a_workload_profile_takes_the_columns_that_its_parser_has() {
 }
 
 #[test]
-fn a_service_map_has_what_its_parser_tells() {
+fn service_map_columns_follow_the_parser() {
     let names = |p: &plan::Pipeline| {
         let named = p.aggregates.iter().filter_map(|a| a.name.clone());
         (
