@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_says_what_the_footer_would() {
+    fn journal_equals_the_footer() {
         let (_, metadata) = file(&[3, 1, 500]);
         let read = read(&journal(&metadata).0).expect("three entries");
         assert_eq!(places(&read), places(&metadata));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_is_cut_says_what_was_whole() {
+    fn truncated_journals_have_the_complete_entries() {
         let (_, metadata) = file(&[3, 1, 500]);
         let (bytes, ends) = journal(&metadata);
         for n in 0..=bytes.len() {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_journal_says_nothing() {
+    fn empty_journals_have_no_entries() {
         assert!(read(&[]).is_none());
         assert!(read(&[0; ENTRY_HEAD]).is_none());
         assert!(read(&[0xff; 100]).is_none());

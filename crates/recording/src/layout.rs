@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on_behind_all_that_there_were() {
+    fn numbers_continue_after_existing_files() {
         let ([finished, growing, journals], next) = listed(&[
             "http-000010.parquet",
             "http-000002.parquet",

@@ -209,7 +209,7 @@ proptest! {
 }
 
 #[test]
-fn only_what_is_asked_for_is_read() {
+fn only_matching_row_groups_are_read() {
     let folder = folder();
     let mut recorder = recorder(folder.path(), RecordingRotation::default());
     for n in 0..100 {
@@ -247,7 +247,7 @@ fn only_what_is_asked_for_is_read() {
 }
 
 #[test]
-fn files_end_when_they_are_large_or_their_time_is_over() {
+fn files_rotate_by_size_or_time() {
     let folder = folder();
     let rotation = RecordingRotation {
         every_ns: Some(10 * SECOND),
@@ -462,7 +462,7 @@ fn damaged_files_are_reported_and_the_rest_is_read() {
 }
 
 #[test]
-fn a_folder_that_is_no_recording_is_told() {
+fn folders_without_a_recording_are_reported() {
     let folder = folder();
     let set = DataSet::open(&[folder.path().to_owned()]);
     assert!(
