@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_its_own_goes_before_the_share() {
+    fn explicit_limits_override_shares() {
         let memory = check(&of(256 << 20), "PARSE http", RowWriting::AtOnce);
         assert_eq!(
             (memory.flows_max, memory.held_bytes, memory.fragment_bytes),

@@ -464,7 +464,7 @@ mod tests {
 
     /// A bound that does not follow would skip rows of the result.
     #[test]
-    fn only_what_must_hold_is_a_bound() {
+    fn only_necessary_conditions_are_bounds() {
         let one = || compare(ComparisonOperator::Eq, Literal::U64(1));
         assert_eq!(
             bounds(&Predicate::And(vec![one(), Predicate::And(vec![one()])])).len(),

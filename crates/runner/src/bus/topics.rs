@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_and_publishers_sample_alike() {
+    fn readers_and_publishers_sample_the_same_flows() {
         let config = EngineConfig {
             sample: 0.1,
             sample_seed: 99,

@@ -208,7 +208,7 @@ fn settles_within_seconds_and_returns() {
 }
 
 #[test]
-fn works_off_what_waits() {
+fn backlogs_are_processed() {
     let forever: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.1 * LOAD };
     let points = run(
         &steady(&[SimulatedReader {
