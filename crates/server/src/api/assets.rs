@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_sent_small_to_whom_takes_it_so_and_not_at_all_to_whom_has_it() {
+    fn files_are_compressed_and_cached_on_request() {
         let file = PageFile {
             name: "assets/a-1.js".into(),
             bytes: b"12"[..].into(),

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_told_to_wait_or_to_authenticate() {
+    fn failures_have_retry_and_authentication_headers() {
         let header = |failure| response(failure).2;
         assert_eq!(
             header(ApiFailure::unauthorized("no")).as_deref(),

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_taken_off_whole_and_nothing_behind_them() {
+    fn exactly_the_header_is_removed() {
         let named = |text: &str| Ok(Some(text.to_owned()));
         let four = [198, 51, 100, 7, 10, 0, 0, 2, 4, 210, 1, 187];
         let elements = [four.as_slice(), &[4, 0, 2, 7, 7]].concat();

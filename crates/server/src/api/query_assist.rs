@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_in_both_countings() {
+    fn positions_are_given_in_bytes_and_utf16() {
         let text = "a😀é b";
         for (span, utf16) in [
             ((0, 1), (0, 1)),

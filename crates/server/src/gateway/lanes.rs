@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_were_written() {
+    fn lane_names_round_trip() {
         for agent in ["a", "", "rack/7/a", "ü"] {
             let key = LaneKey {
                 agent: agent.into(),

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_and_nothing_waits_for_it() {
+    fn panics_are_reported_and_delay_nothing() {
         for (wish, text) in [
             (MirrorCommand::Begin, "no such switch"),
             (MirrorCommand::End, "no such job"),

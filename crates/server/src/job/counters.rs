@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_told_apart_up_to_a_bound() {
+    fn requests_are_distinguished_up_to_a_limit() {
         let meters = ServiceMetrics::default();
         for status in 0..2000 {
             meters.answered(("GET", "/".into(), status), Duration::from_millis(1));

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_says_when_it_has_forgotten() {
+    fn rings_report_evicted_events() {
         let mut ring = EventRing::default();
         let now = Instant::now();
         let time = Duration::from_secs(60);

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_taken_anew_when_they_change_and_stay_as_they_were_when_they_are_wrong() {
+    fn changed_certificates_are_reloaded_unless_invalid() {
         let folder = tempfile::tempdir().expect("a folder");
         let [chain, key] = ["chain.pem", "key.pem"].map(|name| folder.path().join(name));
         let (operator, _) =

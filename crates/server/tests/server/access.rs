@@ -51,7 +51,7 @@ fn the_first_token_is_its_owners_only_and_kept_as_a_hash() {
 }
 
 #[test]
-fn roles_allow_what_they_say() {
+fn roles_have_their_permissions() {
     const VIEW: u8 = 0;
     const RUN: u8 = 1;
     const RAW: u8 = 2;
@@ -196,7 +196,7 @@ fn a_job_is_stopped_by_its_owner_or_an_admin() {
 }
 
 #[test]
-fn a_revoked_token_is_over_and_its_sessions_too() {
+fn revoking_a_token_ends_its_sessions() {
     let server = Server::start(TestFleet::new(Way::Note));
     let secret = token(&server, "gone", "view", &[]);
     let login = server

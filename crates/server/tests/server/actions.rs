@@ -51,7 +51,7 @@ fn carried_out(server: &Server, version: u64) -> Value {
 }
 
 #[test]
-fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
+fn decisions_are_sent_in_order_and_survive_restarts() {
     // The first two attempts fail.
     let Some(hook) = Hook::start(2) else { return };
     testkit::require!("redis-server", "redis-cli");

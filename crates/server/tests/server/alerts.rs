@@ -406,7 +406,7 @@ fn silenced_alerts_are_sent_later_with_their_resolution() {
 }
 
 #[test]
-fn a_rule_that_goes_ends_its_alerts_and_its_job() {
+fn deleting_a_rule_ends_its_alerts_and_its_job() {
     let Some(hook) = Hook::start(0) else { return };
     let server = Server::telling(
         TestFleet::new(Way::Note),
@@ -443,7 +443,7 @@ fn a_rule_that_goes_ends_its_alerts_and_its_job() {
 }
 
 #[test]
-fn rules_of_one_query_share_a_job_until_the_last_of_them_goes() {
+fn rules_with_the_same_query_share_a_job() {
     let server = Server::with(TestFleet::new(Way::Note), quiet());
     let (first, job) = make(&server, &rule(json!({})));
     closed(&server, job, 0, &[("/a", 11), ("/b", 21)]);
@@ -565,7 +565,7 @@ fn invalid_rules_are_rejected() {
 }
 
 #[test]
-fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
+fn permissions_of_alert_rules() {
     let server = Server::with(TestFleet::new(Way::Note), quiet());
     let token = |name: &str, role: &str| {
         let asked = json!({ "name": name, "role": role });
@@ -641,7 +641,7 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
 }
 
 #[test]
-fn rules_groups_silences_and_what_waits_are_bounded() {
+fn rules_groups_silences_and_notifications_are_bounded() {
     // Nothing listens there.
     let alerts = AlertLimits {
         rules_max: 1,
@@ -700,7 +700,7 @@ fn rules_groups_silences_and_what_waits_are_bounded() {
 }
 
 #[test]
-fn the_page_and_the_stream_show_what_fires() {
+fn page_and_stream_show_firing_alerts() {
     let server = Server::with(TestFleet::new(Way::Note), quiet());
     let (_, job) = make(&server, &rule(json!({})));
     let mut stream = crate::streams::Stream::open(&server, &job.to_string(), None);

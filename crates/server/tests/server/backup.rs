@@ -37,7 +37,7 @@ fn over(folder: &Path) -> Server {
 }
 
 #[test]
-fn every_row_is_in_a_backup_once_while_rows_move_and_go() {
+fn backups_contain_every_row_once_during_retention() {
     let limits = ServiceLimits {
         retention: RowRetention {
             age_ns: 0,
@@ -176,7 +176,7 @@ fn all_of_a_data_directory_comes_back_and_is_its_owners_only() {
 }
 
 #[test]
-fn a_backup_that_is_not_as_it_was_is_refused_with_the_file() {
+fn modified_backups_are_rejected_with_the_file() {
     let own = tempfile::tempdir().expect("a folder");
     let (_server, backup, _) = backed_up(own.path());
     let data = own.path().join("data");
@@ -269,7 +269,7 @@ fn invalid_backup_targets_are_rejected() {
 }
 
 #[test]
-fn a_history_that_lacks_a_file_is_backed_up_and_that_is_told() {
+fn missing_history_files_are_reported_by_the_backup() {
     let own = tempfile::tempdir().expect("a folder");
     let (server, _, job) = backed_up(own.path());
     let segment = format!("history/{job}/0-000000000000");

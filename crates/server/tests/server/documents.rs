@@ -62,7 +62,7 @@ fn every_example_is_answered_so() {
 }
 
 #[test]
-fn alerts_are_as_their_page_says() {
+fn alerts_match_their_page() {
     check(
         TestFleet::shop(),
         include_str!("../../../../docs/alerts.md"),
@@ -71,7 +71,7 @@ fn alerts_are_as_their_page_says() {
 }
 
 #[test]
-fn actions_are_as_their_page_says() {
+fn actions_match_their_page() {
     check(
         TestFleet::new(Way::Note),
         include_str!("../../../../docs/actions.md"),

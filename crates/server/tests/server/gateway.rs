@@ -207,7 +207,7 @@ fn tuples_come_once_also_after_kills() {
 }
 
 #[test]
-fn rows_come_once_however_often_the_server_is_killed() {
+fn rows_are_exactly_once_over_kills_of_the_server() {
     for query in [WINDOWS, TOTALS, SLIDING, WHOLE, PROFILE, SORTED] {
         // A small limit, so that records are often replaced by partial results.
         let settings = GatewaySettings {
@@ -470,7 +470,7 @@ fn fifty_agents_are_no_trouble() {
 }
 
 #[test]
-fn a_job_ends_with_the_rows_that_it_may_have() {
+fn jobs_end_at_their_row_limit() {
     let query = "PARSE http LIMIT 5 ROWS";
     let mut center = Center::start(GatewaySettings::default());
     let crew = Crew::start(&center, query, 2, 1);

@@ -142,7 +142,7 @@ pub fn fill(server: &Server, job: JobId, windows: u64, rows: u64) -> Vec<u64> {
 }
 
 #[test]
-fn many_rows_become_files_and_none_is_lost_or_told_twice() {
+fn rows_become_files_without_loss_or_duplicates() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let all = fill(&server, job, 100, 500);
@@ -327,7 +327,7 @@ fn files_removed_while_read_are_not_damage() {
 }
 
 #[test]
-fn rows_say_whom_they_lack() {
+fn rows_name_missing_agents() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let batch = window(0, &[("/a", 1)]);
@@ -354,7 +354,7 @@ fn rows_say_whom_they_lack() {
 }
 
 #[test]
-fn only_what_was_announced_is_taken() {
+fn only_announced_results_are_accepted() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let hub = server.fleet.hub();
@@ -411,7 +411,7 @@ pub const DAMAGES: [Damage; 6] = [
 ];
 
 #[test]
-fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
+fn damaged_files_are_errors_and_other_rows_remain() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let all = fill(&server, job, 100, 500);

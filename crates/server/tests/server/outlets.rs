@@ -226,7 +226,7 @@ fn failed_deliveries_are_retried_and_rejected_ones_counted() {
 }
 
 #[test]
-fn a_server_that_begins_again_goes_on_where_it_was() {
+fn restarted_server_continues_deliveries() {
     let folder = tempfile::tempdir().expect("a folder");
     let receiver = Receiver::start();
     let start = || {
@@ -269,7 +269,7 @@ fn a_server_that_begins_again_goes_on_where_it_was() {
 }
 
 #[test]
-fn too_many_rows_that_wait_are_given_up_oldest_first() {
+fn excess_pending_rows_are_dropped_oldest_first() {
     let limits = ServiceLimits {
         outlet_rows_max: 3,
         ..ServiceLimits::default()
@@ -381,7 +381,7 @@ fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
 }
 
 #[test]
-fn redis_has_what_was_published_also_after_it_was_killed() {
+fn redis_has_the_published_rows_after_being_killed() {
     testkit::require!("redis-server", "redis-cli");
     let port = free_port();
     let start = || {

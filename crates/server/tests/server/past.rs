@@ -157,7 +157,7 @@ fn kept_tuples_answer_as_a_recording_of_the_same_packets() {
 }
 
 #[test]
-fn joined_tuples_answer_as_a_recording_of_them() {
+fn stored_joined_tuples_equal_a_recording() {
     let both = "PARSE tcp_conn_time, http_get";
     let recording = record(both);
     let server = Server::start(TestFleet::shop());
@@ -440,7 +440,7 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
 }
 
 #[test]
-fn an_answer_has_bounds_and_says_what_it_left_out() {
+fn results_are_bounded_and_count_omitted_rows() {
     let past = PastLimits {
         time: std::time::Duration::ZERO,
         ..PastLimits::default()

@@ -162,7 +162,7 @@ fn a_scoped_admin_changes_nothing_of_others_at_any_address() {
 }
 
 #[test]
-fn tuples_are_for_raw_also_where_they_are_folded() {
+fn tuples_need_the_role_raw_even_if_redacted() {
     let server = Server::start(TestFleet::shop());
     let job = server.job("PARSE http");
     let ended = server.ended(&job);

@@ -76,7 +76,7 @@ fn all(server: &Server, job: JobId) -> Vec<Value> {
 }
 
 #[test]
-fn the_worst_of_a_large_window_stands_first_and_is_found() {
+fn large_windows_are_sorted_and_searched() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = filled(&server);
     // In the store, and in files.

@@ -29,7 +29,7 @@ fn one_process_has_the_directory() {
 }
 
 #[test]
-fn jobs_go_on_after_a_restart_and_what_ended_stays() {
+fn jobs_continue_after_a_restart_and_ended_ones_remain() {
     let own = tempfile::tempdir().expect("a folder");
     let mut server = Server::over(
         own.path(),
@@ -121,7 +121,7 @@ fn a_later_store_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_told() {
+fn files_that_are_not_a_store_are_reported() {
     let own = tempfile::tempdir().expect("a folder");
     std::fs::write(
         own.path().join("store.sqlite"),
@@ -149,7 +149,7 @@ fn a_copy_is_whole_while_the_server_runs() {
 }
 
 #[test]
-fn a_full_disk_refuses_what_is_new_and_keeps_what_is_there() {
+fn full_disk_rejects_new_jobs_and_keeps_data() {
     let server = Server::start(TestFleet::shop());
     let job = server.job("PARSE http PROCESS (diff-group: group=url_template)");
     server.ended(&job);

@@ -109,7 +109,7 @@ fn is_described(event: &Event) {
 }
 
 #[test]
-fn a_client_sees_what_is_and_then_what_comes() {
+fn streams_start_with_a_snapshot() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let other = begin(&server);
@@ -266,7 +266,7 @@ fn slow_streams_are_closed_without_delaying_others() {
 }
 
 #[test]
-fn the_end_of_the_server_is_told() {
+fn streams_announce_the_end_of_the_server() {
     let mut server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let mut stream = Stream::open(&server, &job.to_string(), None);

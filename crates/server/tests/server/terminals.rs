@@ -43,7 +43,7 @@ fn lines(batches: &[Batch], processor: Option<&str>) -> String {
 }
 
 #[test]
-fn rows_are_read_as_the_server_has_them() {
+fn rows_equal_those_of_the_server() {
     let server = Server::start(TestFleet::shop());
     for query in [
         "PARSE http",

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn they_go_after_their_time() {
+    fn uploads_expire() {
         let data = tempfile::tempdir().expect("a folder");
         let limits = RecordingLimits {
             time: Duration::ZERO,

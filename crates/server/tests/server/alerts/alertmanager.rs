@@ -82,7 +82,7 @@ impl Alertmanager {
 }
 
 #[test]
-fn alertmanager_shows_what_fires_and_lets_go_of_what_is_over() {
+fn alertmanager_shows_firing_and_removes_resolved_alerts() {
     let port = free_port();
     let Some(manager) = Alertmanager::start(port) else {
         return;

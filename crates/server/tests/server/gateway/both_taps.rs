@@ -176,7 +176,7 @@ fn joins_wait_for_the_uncertainty_of_clocks() {
 }
 
 #[test]
-fn joined_rows_come_once_however_often_the_server_is_killed() {
+fn joined_rows_are_exactly_once_over_kills_of_the_server() {
     let hosts = Hosts::new(-HOURS_US);
     for query in [ROWS, WINDOWED, IN_ORDER] {
         // A small limit, so that records are often replaced by partial results.

@@ -193,7 +193,7 @@ fn switches_copy_when_all_monitors_capture_and_until_the_job_ends() {
 }
 
 #[test]
-fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
+fn jobs_end_when_switches_reject_or_lose_rules() {
     let paper = Paper::default();
     let center = center(&paper);
     let _crew = Crew::start(&center, WINDOWS, 2, 1);

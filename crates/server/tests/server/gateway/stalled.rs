@@ -72,7 +72,7 @@ fn check(
 }
 
 #[test]
-fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
+fn stalled_agents_are_named_and_awaited_again_when_they_resume() {
     let reason = "agent agent-1 is connected, but its results make no progress";
     let (center, crew, job) = check(<[Said]>::to_vec, |reports| reports / 3, reason);
     // It continues: its backlog is late, then rows are complete again.

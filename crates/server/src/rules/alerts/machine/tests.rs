@@ -186,7 +186,7 @@ fn histories() -> impl Strategy<Value = Vec<ExpectedWindow>> {
 
 proptest! {
     #[test]
-    fn it_is_what_the_obvious_version_is(policy in policies(), history in histories()) {
+    fn machine_equals_a_simple_version(policy in policies(), history in histories()) {
         let mut standing = RuleState::default();
         let mut told: BTreeMap<AlertSubject, Vec<bool>> = BTreeMap::new();
         for (at, said) in history.iter().enumerate() {
@@ -216,7 +216,7 @@ proptest! {
     }
 
     #[test]
-    fn silences_delay_what_fires_and_lose_no_end(
+    fn silences_delay_alerts_and_keep_resolutions(
         policy in policies(), history in histories(), silenced in prop::collection::vec(any::<bool>(), 40),
     ) {
         let mut standing = RuleState::default();
@@ -247,7 +247,7 @@ fn said(groups: &[(u8, bool)], lacks: bool) -> ExpectedWindow {
 }
 
 #[test]
-fn silence_of_the_source_ends_nothing_and_is_told() {
+fn missing_data_resolves_nothing_and_is_reported() {
     let policy = AlertPolicy {
         for_ns: 20,
         on_no_data: OnNoData::Resolve,
