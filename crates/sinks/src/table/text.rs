@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn cutting_goes_by_columns() {
+    fn texts_are_shortened_by_columns() {
         for (text, width, expected) in [
             ("abc", 3, "abc"),
             ("abcd", 3, "ab…"),

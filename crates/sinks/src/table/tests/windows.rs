@@ -170,7 +170,7 @@ url                                       count                          avg    
 }
 
 #[test]
-fn as_they_come_in_another_zone() {
+fn windows_in_order_of_arrival_in_another_zone() {
     let zone = DisplayZone::new(TimeZone::get("Europe/Berlin").expect("the data base is built in"));
     let style = TableStyle {
         width: Some(80),
