@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_done_when_its_owner_is_gone() {
+    fn cleanup_runs_when_its_owner_has_ended() {
         let folder = tempfile::tempdir().expect("a folder");
         let made = folder.path().join("made");
         let words = [made.display().to_string()];
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_done_when_the_lock_is_gone() {
+    fn cleanup_runs_when_the_lock_is_released() {
         let folder = tempfile::tempdir().expect("a folder");
         let made = folder.path().join("made");
         let words = [made.display().to_string()];

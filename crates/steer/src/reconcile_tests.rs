@@ -221,7 +221,7 @@ fn jobs_end_when_changes_cannot_be_undone() {
 
 /// Harmful rules of others end jobs.
 #[test]
-fn jobs_end_when_it_is_not_known_where_packets_go() {
+fn jobs_end_when_forwarding_is_unknown() {
     let ([near, _], mut carrier) = at_work();
     let strange = |line: &str| read_rule(line).expect("a rule");
     near.change(|memory| memory.rules.push(strange("priority=9,tcp,actions=group:1")));

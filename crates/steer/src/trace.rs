@@ -119,7 +119,7 @@ mod tests {
 
     /// Formats of Open vSwitch 3.1.
     #[test]
-    fn tunnels_of_one_kind_are_told_apart() {
+    fn tunnels_of_one_kind_are_distinguished() {
         let shown = "    a 4/6: (vxlan: key=413696, remote_ip=10.8.0.2)\n    b 5/6: (vxlan: key=417792, remote_ip=10.8.0.2)\n    \
                      c 7/8: (gre: key=1, remote_ip=10.8.0.2)\n    d 3/8: (gre: key=2, remote_ip=10.8.0.2)\n";
         let push = |port: u32, end: &str| {

@@ -21,7 +21,7 @@ const LEASE: u16 = 3;
 const NUMBERS: [&str; 2] = ["0000000000000001", "0000000000000002"];
 
 #[test]
-fn rules_go_by_http() {
+fn rules_are_installed_over_http() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };

@@ -11,7 +11,7 @@ use crate::packets::{SERVER, SERVES, ask, cut, same, serve};
 const LEASE: u16 = 3;
 
 #[test]
-fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
+fn jobs_continue_during_discovery() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };

@@ -45,7 +45,7 @@ pub fn both(bed: &Bed) -> [ObservedSwitch; 2] {
 /// Each kind of tunnel, to another switch's port and to a monitor's host: arriving packets equal, byte by byte and each
 /// once, the server's own capture; a stream between other hosts is complete before, during and after.
 #[test]
-fn copies_go_through_tunnels() {
+fn copies_pass_through_tunnels() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };
@@ -185,7 +185,7 @@ fn jobs_share_switches() {
 
 /// A job with a tunnel stops while others continue: nothing arrives through the remains of its tunnel.
 #[test]
-fn a_tunnel_goes_alone() {
+fn tunnels_are_removed_without_disturbing_other_jobs() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };

@@ -66,7 +66,7 @@ fn states(bed: &Bed) -> [String; 2] {
 /// Stopped, rejected, interrupted by `kill -9`: the complete state of both switches is restored, and the spare host
 /// answers.
 #[test]
-fn floods_come_back_however_a_job_ends() {
+fn flooding_is_restored_however_a_job_ends() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };
@@ -223,7 +223,7 @@ fn nothing_is_left_of_a_tool_that_outlives_its_process() {
 
 /// Remains of a process killed with its keepers are found on the switch by the next start, which succeeds.
 #[test]
-fn the_next_start_repairs_what_the_killed_left() {
+fn next_start_repairs_state_of_killed_processes() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };

@@ -20,7 +20,7 @@ const LEASE: u16 = 2;
 
 /// A mirror of the server's port, into an interface of the process that requested it.
 #[test]
-fn a_mirror_goes_with_its_process() {
+fn mirrors_are_removed_with_their_process() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };

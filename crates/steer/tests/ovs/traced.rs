@@ -196,7 +196,7 @@ fn replace(switch: &mut OpenVSwitch, rules: &[FlowRule]) -> Vec<FlowRule> {
 }
 
 #[test]
-fn the_model_says_what_the_switch_says() {
+fn model_equals_the_switch() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else {
         return;
     };

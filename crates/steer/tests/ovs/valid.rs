@@ -91,7 +91,7 @@ const CASES: [Case; 9] = [
 ];
 
 #[test]
-fn copies_stand_beside_what_owners_do() {
+fn copies_coexist_with_rules_of_owners() {
     let Some(bed) = Bed::new(&[NORMAL]) else {
         return;
     };
