@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn totals_of_what_a_few_flows_sent_have_no_upper_end() {
+    fn totals_dominated_by_few_flows_have_no_upper_bound() {
         let (_, n) = counts(40.0, |_| 0.0);
         let even: Vec<f64> = (0..REPLICATES)
             .map(|r| 1000.0 + 10.0 * (r % 5) as f64)

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_them() {
+    fn sightings_are_bounded_in_memory() {
         let mut sightings = TapSightings::new(2 * REQUEST_BYTES);
         sightings.add(&batch(&[
             (1, Some(1), None),

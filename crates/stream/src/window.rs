@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_stay_within_what_times_can_say() {
+    fn window_bounds_contain_extreme_times() {
         let year = 365 * 86_400 * 1_000_000_000;
         let windows = WindowLayout::new(&Window {
             size_ns: year,

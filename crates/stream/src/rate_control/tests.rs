@@ -255,7 +255,7 @@ fn heavy_tails_are_not_held_by_chance() {
 }
 
 #[test]
-fn any_input_gives_a_permitted_rate_within_the_pace() {
+fn rates_are_permitted_and_paced_for_any_input() {
     for seed in 0..2_000 {
         let mut random = Random(seed);
         let permitted = [ANY, ONE_IN, POWERS][seed as usize % 3];
@@ -357,7 +357,7 @@ fn losses_do_not_raise_the_rate() {
 }
 
 #[test]
-fn a_budget_bounds_the_rate_and_tells_the_error() {
+fn budgets_limit_the_rate_and_report_the_error() {
     let cost = |rate: f64| 0.01 + 0.4 * rate;
     let window = |rate: f64| {
         let samples = 1e5 * rate;

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn standard_error_is_what_is_stated() {
+    fn standard_error_is_as_stated() {
         let n = 20_000u64;
         let runs = 200;
         let square: f64 = (0..runs)

@@ -124,7 +124,7 @@ fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
 }
 
 #[test]
-fn sliding_windows_say_which_groups_are_only_partly_listed() {
+fn sliding_windows_mark_partly_counted_groups() {
     let mut p = pipeline(None, &[PATH], vec![AggregateFunction::Count]);
     p.window = Some(Window {
         size_ns: 20,
@@ -244,7 +244,7 @@ fn sketches_shrink_before_they_outgrow_their_bytes() {
 }
 
 #[test]
-fn too_many_panes_force_the_oldest_windows_out() {
+fn excess_panes_close_the_oldest_windows() {
     let mut p = pipeline(None, &[], vec![AggregateFunction::Count]);
     p.window = Some(Window {
         size_ns: 10,
@@ -397,7 +397,7 @@ fn rates_are_per_second_of_the_window_or_of_the_run() {
 }
 
 #[test]
-fn windows_that_take_too_much_memory_close_early() {
+fn oversized_windows_close_early() {
     let mut p = pipeline(
         Some(N),
         &[PATH],
@@ -422,7 +422,7 @@ fn windows_that_take_too_much_memory_close_early() {
 }
 
 #[test]
-fn one_window_that_takes_too_much_memory_pools_groups() {
+fn single_oversized_window_pools_groups() {
     let mut p = pipeline(Some(N), &[PATH], vec![AggregateFunction::Count]);
     p.groups_max = 1_000_000;
     let rows: Vec<Row> = (0..50_000u64)

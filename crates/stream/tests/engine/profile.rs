@@ -645,7 +645,7 @@ fn windows_close_once() {
 }
 
 #[test]
-fn nothing_gives_nothing() {
+fn empty_input_has_no_rows() {
     let (out, _) = alone(
         &dataflow(None, 5, 10, false),
         &EngineConfig::default(),

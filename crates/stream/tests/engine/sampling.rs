@@ -152,7 +152,7 @@ fn coverage(population: &[Row], p: f64, runs: u64, names: &[&str]) -> Vec<(f64, 
 }
 
 #[test]
-fn intervals_cover_what_they_promise() {
+fn intervals_have_the_stated_coverage() {
     let names = [
         "count",
         "sum_ns",
@@ -547,7 +547,7 @@ fn tuples_of_one_rate_are_a_sample_of_that_rate() {
 }
 
 #[test]
-fn almost_equal_rates_give_almost_equal_results() {
+fn similar_rates_have_similar_results() {
     let population = population(2000, 2.0, 0.5, &mut Random(46));
     let rows = sample(&population, 0.25, 1);
     let mixed = |n: u64| -> Vec<Row> {
@@ -631,7 +631,7 @@ fn intervals_cover_when_rates_differ() {
 }
 
 #[test]
-fn every_window_says_what_is_lost_of_its_own_traffic() {
+fn windows_report_the_loss_of_their_own_traffic() {
     let mut p = aggregates();
     p.window = Some(Window {
         size_ns: 10,

@@ -429,7 +429,7 @@ fn compare(
 
 #[test]
 #[ignore = "requires NETALYTICS_FLINK_GATEWAY and NETALYTICS_KAFKA"]
-fn jobs_give_what_one_engine_gives() {
+fn jobs_have_the_results_of_one_engine() {
     let [url, kafka] = ["NETALYTICS_FLINK_GATEWAY", "NETALYTICS_KAFKA"]
         .map(|name| std::env::var(name).unwrap_or_else(|_| panic!("{name} is set")));
     let only = std::env::var("ONLY").ok();

@@ -152,7 +152,7 @@ fn negative_values_widen_the_bound() {
 }
 
 #[test]
-fn rankings_by_what_cannot_be_saved_are_marked() {
+fn rankings_by_unsaved_aggregates_are_marked() {
     let p = Pipeline {
         top_k: Some(TopK { k: 2, by: 0 }),
         groups_max: 64,

@@ -159,7 +159,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(160))]
 
     #[test]
-    fn cells_are_what_they_are_of(
+    fn merged_cells_equal_the_engine(
         p in roomy(), n in 0u64..300, seed in any::<u32>(), groups in 1u64..60, sampling in 0u8..3,
         exact in prop::sample::select(vec![2usize, 1000]), workers in 1u64..4, deltas in any::<bool>(), between in betweens(),
     ) {

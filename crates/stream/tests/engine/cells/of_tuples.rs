@@ -278,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn cells_of_tuples_are_what_the_engine_makes(
+    fn cells_of_tuples_equal_those_of_the_engine(
         p in roomy(), n in 0u64..200, seed in any::<u32>(), groups in 1u64..40, sampling in 0u8..3,
         exact in prop::sample::select(vec![2usize, 1000]), between in betweens(),
     ) {

@@ -37,7 +37,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_cell_comes_from_before_what_was_promised(
+    fn no_cell_precedes_the_promise(
         steps in prop_oneof![steps(1_000_000), steps(300_000)],
         window in prop::option::of((1i64..30, 1i64..30, 0i64..20)), part_of_ms in any::<bool>(),
         panes_max in prop::sample::select(vec![2usize, 8192]),

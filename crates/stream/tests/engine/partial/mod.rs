@@ -250,7 +250,7 @@ fn rejected_partial_results_state_a_reason() {
 
 /// A short part that claims large contents stays within the memory limit.
 #[test]
-fn claims_are_weighed_before_memory_is_asked_for() {
+fn claimed_lengths_are_checked_before_allocation() {
     let flow = weighted(vec![pipeline(Some(N), &[N], everything())]);
     let config = EngineConfig::default();
     let mut worker = Engine::worker(&flow, config.clone());

@@ -434,7 +434,7 @@ fn equal_texts_stay_equal_across_workers() {
 
 /// Conditions, values, and shares use the unredacted texts.
 #[test]
-fn conditions_see_what_packets_say() {
+fn conditions_use_unredacted_texts() {
     let alice = Predicate::Like {
         column: of(URL),
         pattern: "/alice/%".into(),

@@ -199,7 +199,7 @@ fn nothing_in_nothing_out_but_the_total_of_nothing() {
 }
 
 #[test]
-fn sums_beyond_their_type_are_cut_and_say_so() {
+fn sums_saturate_and_are_marked() {
     let rows: Vec<Row> = (0..3)
         .map(|_| Row {
             n: Some(u64::MAX),
