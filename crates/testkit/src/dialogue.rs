@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn time_moves_only_when_told() {
+    fn time_advances_explicitly() {
         let mut talk = TcpDialogue::new("[::1]:1024", "[::2]:80");
         talk.step_ns = 0;
         talk.handshake();

@@ -89,7 +89,7 @@ fn sources(name: &str) -> Vec<Source> {
 }
 
 #[test]
-fn every_crate_uses_what_the_table_says() {
+fn crates_use_only_those_of_the_table() {
     let rows = rows();
     let crates: BTreeSet<String> = fs::read_dir(root().join("crates"))
         .expect("the crates")
@@ -153,7 +153,7 @@ fn floors_of_values_touch_no_clock_file_socket_or_environment() {
 }
 
 #[test]
-fn unsafe_stands_in_sys_of_capture_and_bus_only() {
+fn unsafe_is_confined_to_sys_of_capture_and_bus() {
     let mut found = 0;
     for name in rows().keys() {
         for source in sources(name)
@@ -201,7 +201,7 @@ const ROOM_TABLES: [(&str, &str); 2] = [("server", "| level |"), ("netalytics", 
 const UPWARDS_LEFT: [(&str, &str, &str); 0] = [];
 
 #[test]
-fn every_room_uses_what_its_table_says() {
+fn rooms_use_only_those_of_their_table() {
     let mut upwards = Vec::new();
     for (name, head) in ROOM_TABLES {
         let table = rows_of(head);
