@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_them() {
+    fn members_are_limited() {
         let mut schema = Schema {
             facts: &FACTS,
             ..Schema::of_parser("t", 1, "", &[], None, None)

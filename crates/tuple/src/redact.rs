@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_text_is_folded_wherever_it_stands() {
+    fn texts_are_redacted_at_any_position() {
         let halves = TextFold {
             name: "halves",
             fold: |_, text, out| out.extend_from_slice(&text[..text.len().div_ceil(2)]),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_folded_as_their_fields_say() {
+    fn columns_are_redacted_as_declared() {
         let text = |name, redact| Field {
             redact,
             ..Field::new(name, DataType::Text, Unit::None, "")

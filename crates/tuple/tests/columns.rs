@@ -173,7 +173,7 @@ fn check(batch: &Batch, rows: &[Row]) {
 }
 
 #[test]
-fn every_type_holds_what_was_written() {
+fn values_of_every_type_round_trip() {
     let mut random = Random(1);
     let mut writer = TupleWriter::new(schema(), &[0, 1, 2, 3, 4, 5, 6].map(own));
     // One writer for all batches: a batch does not depend on the previous one.
@@ -274,7 +274,7 @@ fn a_parsers_fields_stand_behind_the_common_ones() {
 }
 
 #[test]
-fn hashes_as_text_are_as_format_writes_them() {
+fn hashes_as_text_equal_format() {
     let mut random = Random(5);
     for n in 0..50 {
         let list: Vec<u64> = (0..n)
