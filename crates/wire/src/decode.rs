@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_headers_go_the_fast_path() {
+    fn plain_headers_take_the_fast_path() {
         let body = [7; 40].as_slice();
         let room = [0; 12].as_slice();
         let tcp = tcp(body);
@@ -446,7 +446,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn the_fast_path_says_what_the_views_say(
+        fn fast_path_equals_the_views(
             bytes in any_packet(),
             cut in any::<prop::sample::Index>(),
             more in 0usize..100,

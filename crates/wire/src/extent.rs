@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_cut_from_never_there() {
+    fn truncated_and_absent_bytes_are_distinguished() {
         let cut = Extent::new(&[1, 2, 3], 10);
         assert_eq!(cut.split_header::<4>(), Err(DecodeError::Truncated));
         assert_eq!(cut.split_at(11), Err(DecodeError::Malformed));

@@ -366,7 +366,7 @@ mod tests {
         }
 
         #[test]
-        fn v4_keys_say_the_same(tuple in five_tuple(), seed: u64) {
+        fn ipv4_keys_equal_general_keys(tuple in five_tuple(), seed: u64) {
             let (key, side) = tuple.flow_key();
             let is_v4 = |end: Endpoint| end.addr.0[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
             let v4 = V4Key::of_ends(tuple.src, tuple.dst);
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn shown_as_people_write_them() {
+    fn endpoints_are_printed_in_usual_notation() {
         assert_eq!(Addr::v4([10, 0, 0, 1]).to_string(), "10.0.0.1");
         assert_eq!(
             Addr::from("2001:db8::1".parse::<IpAddr>().expect("an address")).to_string(),

@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_end_where_their_headers_say() {
+    fn messages_end_at_the_length_of_their_header() {
         let message = |len: u8| [vec![0, 10, 0, len], vec![7; usize::from(len) - 4]].concat();
         let stream = [message(16), message(40), message(20)].concat();
         assert_eq!(split(&stream), (vec![16, 40, 20], Ok(76)));

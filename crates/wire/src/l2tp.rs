@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn version_three_is_opened_where_it_is_clear() {
+    fn version_three_is_decoded_if_unambiguous() {
         let frame = [&[2; 12][..], &[8, 0], &IP].concat();
         for skipped in SKIPPED {
             let message = [&[0, 0, 0, 7][..], &[1; 12][..skipped], &frame].concat();
