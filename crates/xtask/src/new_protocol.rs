@@ -134,7 +134,10 @@ fn registered(name: &str, registry: &str) -> Result<String> {
     let (list, end) = after.split_once("\n];").context("the end of the list")?;
     Ok(format!(
         "{before}use crate::{{ProtocolDefinition, {}}};{list}
-    Registration {{ schema: {name}::schema, reads: ParserInput::Messages(&{name}::PROTOCOL, {name}::ALL) }},
+    ParserRegistration {{
+        schema: {name}::schema,
+        reads: ParserInput::Messages(&{name}::PROTOCOL, {name}::ALL),
+    }},
 ];{end}",
         modules.join(", ")
     ))
@@ -239,9 +242,20 @@ mod tests {
             registry.contains("http, line_store, memcached,"),
             "{registry}"
         );
-        assert!(registry.contains(
-            "reads: ParserInput::Messages(&line_store::PROTOCOL, line_store::ALL) },\n];"
-        ));
+        let entry = |module: &str| {
+            format!(
+                "    ParserRegistration {{
+        schema: {module}::schema,
+        reads: ParserInput::Messages(&{module}::PROTOCOL, {module}::ALL),
+    }},
+"
+            )
+        };
+        assert!(registry.contains(&entry("redis")), "{registry}");
+        assert!(
+            registry.contains(&(entry("line_store") + "];")),
+            "{registry}"
+        );
         assert!(text(FUZZ).ends_with("[[bin]]\nname = \"line_store\"\npath = \"fuzz_targets/line_store.rs\"\ntest = false\ndoc = false\n"));
         assert!(text("fuzz/fuzz_targets/line_store.rs").contains("parsers::line_store::schema()"));
         assert!(text("captures/line_store/README.md").starts_with("# line_store\n"));
