@@ -167,7 +167,7 @@ def by_damage(cells):
 
 def publish(result, run):
     """Writes the table by capture into the run's summary.md, and the table by damage into docs/accuracy.md, between its marks."""
-    lines = ["# Found of what is findable, in per cent, by capture\n", *summary(result["cells"]),
+    lines = ["# Share of findable transactions that are found, in percent, by capture\n", *summary(result["cells"]),
              "\nSingle connections at 1 Gb/s:\n", *summary(result["fast_cells"])]
     with open(os.path.join(run, "summary.md"), "w") as f:
         f.write("\n".join(lines) + "\n")
@@ -206,7 +206,7 @@ def main():
     with open(os.path.join(arguments.o, "accuracy.json"), "w") as f:
         f.write(one_a_line(result))
     with open(os.path.join(arguments.o, "accuracy.md"), "w") as f:
-        f.write(f"# How true: commit {result['commit']}\n\n{result['packets']:,} packets of each large capture, {result['seeds']} seeds; what the columns mean is in docs/accuracy.md.\n\n")
+        f.write(f"# Accuracy: commit {result['commit']}\n\n{result['packets']:,} packets of each large capture, {result['seeds']} seeds; docs/accuracy.md explains the columns.\n\n")
         f.write("\n".join(table(result)) + "\n")
     if arguments.publish:
         publish(result, arguments.o)

@@ -35,46 +35,46 @@ def cores(number):
 
 
 def report(told):
-    lines = ["# Kafka and Flink", "", f"Measured {told['date']} on {told['cores']} cores by `bench/bus.py`: brokers and Flink on one core, who captures or asks on the other, each figure the median of {told['repeat']} runs.",
-             "", "## A publisher beside librdkafka's own performance tool", "",
-             "`publish 'PARSE http_get' -r` reads packets, parses, encodes and sends; the tool sends as many records of the same mean size, which are all alike (so it packs less),",
+    lines = ["# Kafka and Flink", "", f"Measured {told['date']} on {told['cores']} cores by `bench/bus.py`: brokers and Flink on one core, publishers and queries on the other; each value is the median of {told['repeat']} runs.",
+             "", "## A publisher compared with librdkafka's performance tool", "",
+             "`publish 'PARSE http_get' -r` reads packets, parses, encodes and sends; the tool sends as many records of the same mean size, which are identical and thus cheaper to compress,",
              "with the same settings (idempotent, lz4, 20 ms, 100,000 records a batch). CPU seconds of whole processes.", "",
              "| capture | query | tuples | bytes each | tuples/CPU s | tuples/s | tool/CPU s | tool/s | ours ÷ tool | tuples/s of the busiest thread |", "|---|---|" + "---:|" * 8]
     for row in told.get("publish", []):
         lines.append(f"| {row['capture']} | `{row['query']}` | {row['records']:,} | {row['bytes_a_record']:.0f} | {row['tuples_a_cpu_s']:,.0f} | {row['tuples_a_s']:,.0f} | {row['tool_a_cpu_s']:,.0f} | "
                      f"{row['records'] / row['tool_wall_s']:,.0f} | {row['ratio']:.0%} | {row['tuples_a_busiest_s']:,.0f} |")
-    lines += ["", "The last column is what the busiest thread of the publisher could do where the others have cores of their own; here brokers share the two cores.",
+    lines += ["", "The last column is the rate of the publisher's busiest thread if other threads had their own cores; here brokers share the two cores.",
               "", "CPU seconds by thread:", ""]
     for row in told.get("publish", []):
         named = sorted(row["threads_cpu_s"].items(), key=lambda one: -one[1])[:5]
         lines.append(f"- {row['capture']}, `{row['query']}`: " + ", ".join(f"`{name}` {seconds:.2f}" for name, seconds in named))
     if told.get("share"):
-        lines += ["", "## Bytes on the bus of a byte of traffic", "", "What brokers keep, packed. `http_get` with all its columns; cells of the top-k below with windows of 1 s and of 10 s.", "",
-                  "| capture | seconds | MB | packed by | tuples | cells, 1 s | cells, 10 s | CPU s of the publisher of tuples |", "|---|---:|---:|---|" + "---:|" * 4]
+        lines += ["", "## Bytes on the bus per byte of traffic", "", "Compressed data stored by the brokers. `http_get` with all columns; cells of the top-k below with windows of 1 s and 10 s.", "",
+                  "| capture | seconds | MB | compression | tuples | cells, 1 s | cells, 10 s | CPU s of the publisher of tuples |", "|---|---:|---:|---|" + "---:|" * 4]
         for row in told["share"]:
             for packing in ("lz4", "zstd"):
                 shares = [row[f"{what}_{packing}"]["share"] for what in ("tuples", "cells_1s", "cells_10s")]
                 lines.append(f"| {row['capture']} | {row['seconds']} | {row['input_bytes'] / 1e6:.0f} | {packing} | {shares[0]:.2%} | {shares[1]:.3%} | {shares[2]:.4%} | {row[f'tuples_{packing}']['cpu_s']:.2f} |")
-    lines += ["", "## CPU seconds a GB of traffic by role (figure 6 of the paper anew)", "",
-              f"`{told.get('query', '')}`. Starting is not in it: the difference of many publishers' records and one's.", "",
-              "| capture | published | records a GB | monitor | broker, written | broker, read | asker alone | Flink | asker with Flink |", "|---|---|" + "---:|" * 7]
+    lines += ["", "## CPU seconds per GB of traffic by role (as figure 6 of the paper)", "",
+              f"`{told.get('query', '')}`. Start-up is excluded: the values are differences between many publishers and one.", "",
+              "| capture | published | records per GB | monitor | broker, written | broker, read | query alone | Flink | query with Flink |", "|---|---|" + "---:|" * 7]
     for row in told.get("roles", []):
         lines.append(f"| {row['capture']} | {row['published']} | {row['records_a_gb']:,.0f} | {row['monitor']:.3f} | {row['broker_in']:.3f} | {row['embedded']['broker']:.3f} | "
                      f"{row['embedded']['asker']:.3f} | {row['flink']['taskmanager']:.3f} | {row['flink']['asker']:.3f} |")
     if one := told.get("flink"):
-        lines += ["", "## Our group-by in Flink beside a bare count", "",
-                  f"{one['records']:,} tuples of {one['capture']}, every URL's count by the second, beside `INSERT INTO … SELECT COUNT(*)` over the same table.", "",
+        lines += ["", "## Our group-by in Flink compared with a plain count", "",
+                  f"{one['records']:,} tuples of {one['capture']}, the count of every URL per second, compared with `INSERT INTO … SELECT COUNT(*)` over the same table.", "",
                   "| | seconds | CPU seconds | records/s |", "|---|---:|---:|---:|",
                   f"| ours | {one['ours_busy_s']:.1f} | {one['ours_cpu_s']:.1f} | {one['records'] / one['ours_busy_s']:,.0f} |",
                   f"| bare | {one['bare_busy_s']:.1f} | {one['bare_cpu_s']:.1f} | {one['records'] / one['bare_busy_s']:,.0f} |", "",
-                  f"Rate {one['ratio']:.0%} of the bare count's (bar 70 %), by CPU seconds {one['cpu_ratio']:.0%}."]
+                  f"Rate {one['ratio']:.0%} of the plain count (requirement 70 %), by CPU seconds {one['cpu_ratio']:.0%}."]
     if told.get("latency"):
-        lines += ["", "## From a window's end to its row, live", "", "| engine | windows | median | 90 % | most | bar: lateness, checkpoint and 1 s |", "|---|" + "---:|" * 5]
+        lines += ["", "## From the end of a window to its row, live", "", "| engine | windows | median | 90 % | maximum | requirement: lateness, checkpoint, and 1 s |", "|---|" + "---:|" * 5]
         lines += [f"| {one['engine']} | {one['windows']} | {one['median_s']:.2f} s | {one['p90_s']:.2f} s | {one['most_s']:.2f} s | {one['bar_s']:.1f} s |" for one in told["latency"]]
     lines += ["", "## A model of larger networks", "",
-              f"From the table of roles: cores are planned to be busy for {BUSY:.0%}; brokers keep {COPIES} copies, have {BROKER_CORES} cores and write {BROKER_BYTES_S / 1e6:.0f} MB/s each. What a core captures it tells as cells",
-              "of its own groups once a second, so cells grow with the number of capturing cores, not with bytes. Nothing beyond two cores was measured; the model knows no network between them.", "",
-              "| traffic | Gb/s | published | capturing cores | records/s on the bus | MB/s | brokers | their cores | Flink's slots | or one asker's core (a single one can do 1) |", "|---|---:|---|" + "---:|" * 7]
+              f"From the table of roles: the planned utilization of cores is {BUSY:.0%}; brokers keep {COPIES} copies, have {BROKER_CORES} cores and write {BROKER_BYTES_S / 1e6:.0f} MB/s each. Each capturing core sends cells",
+              "of its own groups once a second, so cells grow with the number of capturing cores, not with bytes. Nothing beyond two cores was measured; the model does not include a network.", "",
+              "| traffic | Gb/s | published | capturing cores | records/s on the bus | MB/s | brokers | their cores | Flink's slots | or core of one query (at most 1) |", "|---|---:|---|" + "---:|" * 7]
     for row in told.get("roles", []):
         for gbps in SHOWN_GBPS:
             by_flink, alone = needs(row, "flink", gbps), needs(row, "embedded", gbps)

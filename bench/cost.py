@@ -79,7 +79,7 @@ def by_size(bed, modes, seconds):
                 if mode.group == "sniffer":
                     packets, sent = watching.summary["reports"], watching.summary["report_bytes"]
                 if not seen["requests"]:
-                    continue  # a busy machine: nobody was answered in time
+                    continue  # a busy machine: no request was answered in time
                 found.append({"mode": mode.name, "size": size, "requests": seen["requests"], "packets": packets, "bytes": sent})
         say(f"{mode.label}: bytes a request {[round(f['bytes'] / max(1, f['requests']), 1) for f in found if f['mode'] == mode.name]}")
     return found
@@ -197,11 +197,11 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "runs" / f"{datetime.date.today()}-cost")
     parser.add_argument("--program", default=ROOT / "target/release/netalytics", help="netalytics [%(default)s]")
     parser.add_argument("--build", default="release", help="how it was built, for the page")
-    parser.add_argument("--rounds", type=int, default=2, help="pairs of each way; of those that a bar is set for, three times as many and one [%(default)s]")
-    parser.add_argument("--times", type=int, default=5, help="queries from command to first row, each way [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=2, help="pairs of each mode; three times as many and one for modes with a requirement [%(default)s]")
+    parser.add_argument("--times", type=int, default=5, help="queries from command to first row, per mode [%(default)s]")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements; nothing is drawn")
-    parser.add_argument("--draw", action="store_true", help="page and plots of a run that is there")
-    parser.add_argument("--first", action="store_true", help="only the link, and from the command to the first row, with priority over all else on the machine; added to a run that is there")
+    parser.add_argument("--draw", action="store_true", help="page and plots of an existing run")
+    parser.add_argument("--first", action="store_true", help="only the link, and from the command to the first row, with priority over all other processes; added to an existing run")
     args = parser.parse_args()
     file = args.out / "results.json"
     if args.first:

@@ -193,7 +193,7 @@ class Watching:
     def hears(self, words):
         said = b""
         while words.encode() not in said:
-            assert select.select([self.process.stderr], [], [], 40)[0], f"{self.mode.name} does not begin: {said}"
+            assert select.select([self.process.stderr], [], [], 40)[0], f"{self.mode.name} does not start: {said}"
             more = os.read(self.process.stderr.fileno(), 4096)
             assert more, f"{self.mode.name} has ended: {said.decode()}"
             said += more
@@ -232,7 +232,7 @@ class Watching:
                 assert self.process.returncode == 0, f"{self.mode.name}: {said.decode()}"
                 self.summary = json.loads((self.bed.out / "summary").read_text())
                 told = re.search(r"^reports +([\d.]+) +([\d.]+) (k|M|G|)B", said.decode(), re.M)
-                if told:  # What the monitor has said to who asks.
+                if told:  # Results sent by the monitor to the client.
                     self.summary |= {"reports": int(told[1]), "report_bytes": float(told[2]) * {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[told[3]]}
         if self.mode.rules:
             for switch in ("leaf1", "leaf2"):

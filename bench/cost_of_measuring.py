@@ -161,7 +161,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.18, help="base duration of a measurement [%(default)s]")
     parser.add_argument("--minutes", type=float, default=11.5, help="start no run that would probably end later [%(default)s]")
     parser.add_argument("--quick", action="store_true", help="fewer cells, one run")
-    parser.add_argument("--draw", action="store_true", help="tables and plots of a run that is there")
+    parser.add_argument("--draw", action="store_true", help="tables and plots of an existing run")
     parser.add_argument("--publish", action="store_true", help="also write docs/plots and the tables of docs/cost-of-measuring.md")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()

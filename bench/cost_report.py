@@ -67,12 +67,12 @@ def links(results, which="link"):
 def page(results):
     runs = results["load_averages"]
     lines = ["# What monitoring costs", "",
-             f"{'A quick run, only to see that all works. ' if results['quick'] else ''}Measured {results['date']} in {results['seconds'] / 60:.0f} minutes by `bench/cost.py` with {results['version']} ({results['build']}), on {results['cores']} cores that others used, too: "
-             f"load averages {', '.join(f'{load:.1f}' for load in runs)}. Clients, server, switches and monitors share these cores: what a monitor takes, the server lacks when all is saturated. "
-             f"Answers of {results['size']} bytes unless another size is said. Saturation {results['saturation']:.0f} requests a second of 30 clients; at 60 % of it they pause {results['pause_ms']:.2f} ms on average. "
-             "[docs/cost-of-monitoring.md](../../../docs/cost-of-monitoring.md) tells what came of it.", "",
-             "## In pairs with no monitoring", "",
-             "At 60 % of saturation: the mean difference of p99 and p50 with its 95 % interval (Student's, of paired differences), in microseconds; CPU time in microseconds a request (median). When saturated: throughput against no monitoring, in %.", "",
+             f"{'A quick run, for verification only. ' if results['quick'] else ''}Measured {results['date']} in {results['seconds'] / 60:.0f} minutes by `bench/cost.py` with {results['version']} ({results['build']}), on {results['cores']} shared cores: "
+             f"load averages {', '.join(f'{load:.1f}' for load in runs)}. Clients, server, switches and monitors share these cores: at saturation, the CPU time of a monitor is missing to the server. "
+             f"Responses of {results['size']} bytes unless stated. Saturation: {results['saturation']:.0f} requests per second of 30 clients; at 60 % of it clients pause {results['pause_ms']:.2f} ms on average. "
+             "[docs/cost-of-monitoring.md](../../../docs/cost-of-monitoring.md) has the conclusions.", "",
+             "## Paired with no monitoring", "",
+             "At 60 % of saturation: the mean difference of p99 and p50 with its 95 % interval (Student's, of paired differences), in microseconds; CPU time in microseconds per request (median). At saturation: throughput relative to no monitoring, in %.", "",
              "| | pairs | p99 | includes 0 | p50 | requests/s | all switches: without, with | nginx: without, with | monitor | saturated, % |", "|---|---|---|---|---|---|---|---|---|---|"]
     for name, c in compared(results).items():
         told = lambda what, digits: f"{c[what][0]:+.{digits}f} " + (f"({c[what][1]:+.{digits}f} … {c[what][2]:+.{digits}f})" if c["pairs"] > 1 else "(one pair)")
@@ -80,21 +80,21 @@ def page(results):
         lines.append(f"| {BY_NAME[name].label} | {c['pairs']} | {told('p99', 0)} of {c['p99_none']:.0f} | {holds} | {told('p50', 0)} of {c['p50_none']:.0f} | {c['load']:.0f} | "
                      f"{c['switch_none']:.0f}, {c['switch']:.0f} | {c['web_none']:.0f}, {c['web']:.0f} | {c['monitor']:.0f} | {told('rate', 1)} |")
     copy = ", ".join(f"{BY_NAME[name].label} {ns:.0f}" for name, ns in of_a_copy(results).items())
-    lines += ["", f"Nanoseconds of switches for each packet that they copy, as `[switch]` in a [costs file](../../../docs/explain.md#costs) has them: {copy}."]
-    lines += ["", "## What goes to the monitor", "", "Packets and bytes for a request, by the size of the answer. Copies are counted by the switch as they leave it (tunnels with their headers); what a sniffer says, in the stream to who asks.", "",
+    lines += ["", f"Switch time per copied packet in nanoseconds, as in `[switch]` of a [costs file](../../../docs/explain.md#costs): {copy}."]
+    lines += ["", "## Traffic to the monitor", "", "Packets and bytes per request, by response size. Copies are counted at the switch's egress (tunnels with their headers), results of a sniffer in the stream to the client.", "",
               "| | " + " | ".join(f"{size} B" for size in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
     sent = sizes(results)
     for mode in MODES:
         if (mode.name, SIZES[0]) in sent:
             lines.append(f"| {mode.label} | " + " | ".join(f"{sent[mode.name, size][0]:.3g}, {sent[mode.name, size][1]:.4g} B ({100 * sent[mode.name, size][1] / sent['port', size][1]:.3g} %)" for size in SIZES) + " |")
-    lines += ["", "In parentheses: of a port mirror's bytes.", "", "## Link latency", "",
-              "64 bytes there and back, without load, in microseconds: p50, p99. With priority (nice -15) nothing else on the machine is waited for.", "", "| | one connection | ten | with priority: one | ten |", "|---|---|---|---|---|"]
+    lines += ["", "In parentheses: share of a port mirror's bytes.", "", "## Link latency", "",
+              "Round trip of 64 bytes without load, in microseconds: p50, p99. With priority: at nice -15.", "", "| | one connection | ten | with priority: one | ten |", "|---|---|---|---|---|"]
     both = [links(results), links(results, "link_first")]
     for name in dict.fromkeys(name for name, _ in both[0]):
         cells = [f"{at[name, n]['p50']:.0f}, {at[name, n]['p99']:.0f}" if (name, n) in at else "" for at in both for n in (1, 10)]
         lines.append(f"| {LINKS.get(name) or BY_NAME[name].label} | {' | '.join(cells)} |")
-    lines += ["", "## From the command to the first row, and from Ctrl-C to nothing left", "", "Seconds: least, median, most. With priority (nice -15) nothing else on the machine is waited for.", "",
-              "| the flows come by | times | first row | gone | with priority: first row | gone |", "|---|---|---|---|---|---|"]
+    lines += ["", "## From the command to the first row, and from Ctrl-C to complete removal", "", "Seconds: minimum, median, maximum. With priority: at nice -15.", "",
+              "| mode | runs | first row | removed | with priority: first row | removed |", "|---|---|---|---|---|---|"]
     def three(way, which, what):
         values = [p[what] for p in results.get(which, []) if p["way"] == way]
         return f"{min(values):.2f}, {statistics.median(values):.2f}, {max(values):.2f}" if values else ""
@@ -102,16 +102,16 @@ def page(results):
         cells = [three(way, which, what) for which in ("plans", "plans_first") for what in ("first", "gone")]
         lines.append(f"| {way} | {sum(p['way'] == way for p in results['plans'])} | {' | '.join(cells)} |")
     if results.get("sweep"):
-        lines += ["", "## By clients", "", "Requests a second and p50 in microseconds, each client asking as soon as it is answered; one second each.", "", "| | 1 | 5 | 10 | 20 | 30 |", "|---|---|---|---|---|---|"]
+        lines += ["", "## By clients", "", "Requests per second and p50 in microseconds; each client sends the next request immediately; one second each.", "", "| | 1 | 5 | 10 | 20 | 30 |", "|---|---|---|---|---|---|"]
         for mode in MODES:
             of = [p for p in results.get("sweep", []) if p["mode"] == mode.name]
             if of:
                 lines.append(f"| {mode.label} | " + " | ".join(f"{p['rate']:.0f}, {p['p50']:.0f}" for p in of) + " |")
-    lines += ["", "## How each way is put in", "", "| | by | asked |", "|---|---|---|"]
+    lines += ["", "## Setup of each mode", "", "| | by | query or command |", "|---|---|---|"]
     for mode in MODES:
         asked = f"`{mode.query}`" if mode.group in ("sniffer", "mirror") else f"`{' '.join(mode.command)}`" if mode.command else ""
         lines.append(f"| {mode.label} | {mode.by} | {asked} |")
-    lines += ["", "The rules of the five-tuple as `explain --network` prints them, which `ovs-ofctl` puts in with flags, or with a tunnel's port: " + ", ".join(f"`{rule}`" for rule in results["commands"]) + ".", ""]
+    lines += ["", "Rules for the five-tuple as printed by `explain --network`, installed by `ovs-ofctl` with flags or with a tunnel's port: " + ", ".join(f"`{rule}`" for rule in results["commands"]) + ".", ""]
     return "\n".join(lines)
 
 
@@ -179,7 +179,7 @@ def draw(results, folder):
     sent = sizes(results)
     watched = [mode for mode in MODES if (mode.name, SIZES[0]) in sent]
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
-    for axes, which, label in ((panels[0], 0, "packets to the monitor for a request"), (panels[1], 1, "bytes to the monitor for a request")):
+    for axes, which, label in ((panels[0], 0, "packets to the monitor per request"), (panels[1], 1, "bytes to the monitor per request")):
         values = [sent[mode.name, results["size"]][which] for mode in watched[::-1]]
         axes.barh(range(len(watched)), values, color=[COLOURS[mode.name] for mode in watched[::-1]])
         for place, value in enumerate(values):
@@ -189,7 +189,7 @@ def draw(results, folder):
         axes.grid(axis="y", visible=False)
         axes.set_xscale("log")
         axes.set_xlim(right=max(values) * 4)
-    figure.suptitle(f"What goes to the monitor, answers of {results['size']} bytes", fontsize=11)
+    figure.suptitle(f"Traffic to the monitor, responses of {results['size']} bytes", fontsize=11)
     save(figure, folder, "cost-traffic")
 
     figure, axes = plt.subplots(figsize=(7.5, 4.6))
@@ -202,6 +202,6 @@ def draw(results, folder):
     axes.set_yscale("log")
     axes.set_xticks(SIZES, ["0.2", "1", "4", "16", "64"])
     axes.minorticks_off()
-    axes.set(xlabel="answer, kB", ylabel="bytes to the monitor, % of a port mirror's", title="What goes to the monitor by the size of answers")
+    axes.set(xlabel="answer, kB", ylabel="bytes to the monitor, % of a port mirror's", title="Traffic to the monitor by response size")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     save(figure, folder, "cost-sizes")

@@ -270,11 +270,11 @@ def draw(results, folder):
 
 
 def report(results):
-    lines = ["# Feedback: publishers and a Flink that is held", "",
-             f"Measured {datetime.date.today()} on {os.cpu_count()} cores, with others at work, by `bench/feedback.py`: {results[0]['pace']:g} conversations of HTTP a second, "
-             f"each a connection of its own{'' if results[0].get('build') == 'release' else ' (a build without optimization, which they do not fill)'}; Flink is held from second {FAST} to {FAST + SLOW} by a control group (CPU time a second) to a fifth of what it has taken; half of that it takes to do nothing. "
-             "What is lag and what was published is by Kafka's own offsets; the truth is by who sends the packets.", "", "![rate, lag, records published](../../../docs/plots/feedback.svg)", "",
-             "| | Flink's cores: at work, held | records/s that it reads, held | lowest rate | rates of the last half of the slow time | most that was not read, slow time: first third, last third | all flows again after | conversations | sampled out | dropped | lost before us | tuples published |",
+    lines = ["# Feedback: publishers and a throttled Flink", "",
+             f"Measured {datetime.date.today()} on {os.cpu_count()} shared cores by `bench/feedback.py`: {results[0]['pace']:g} HTTP conversations per second, "
+             f"each in its own connection{'' if results[0].get('build') == 'release' else ' (unoptimized build, which they do not saturate)'}; from second {FAST} to {FAST + SLOW} a control group limits Flink to a fifth of its previous CPU time, half of which is idle overhead. "
+             "Lag and published records are Kafka's offsets; the truth is the sender's count.", "", "![rate, lag, records published](../../../docs/plots/feedback.svg)", "",
+             "| | Flink's cores: normal, throttled | records/s read, throttled | lowest rate | rates in the second half of the slow time | maximum lag in the slow time: first third, last third | all flows again after | conversations | sampled out | dropped | lost before us | tuples published |",
              "|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in results:
         slow, again = (next(t for name, t in r["marks"] if name == wanted) for wanted in ("slow", "again"))
@@ -286,8 +286,8 @@ def report(results):
         held = f"{r['cores']:.3f}, {r['cores_held']:.3f} | {taken(r, slow + 5, again):.0f}" if "cores" in r else "|"
         lines.append(f"| {r['text']} | {held} | {100 * min([x for p in r['publishers'] for _, x in p['rates']], default=first):.1f} % | {100 * min(rates):.1f} to {100 * max(rates):.1f} % | "
                      f"{thirds[0]}, {thirds[1]} | {f'{back:.0f} s' if back else ''} | {total('conversations')} | {total('packets', 'sampled_out') / 7:g} | {total('packets', 'dropped')} | {total('lost')} | {total('rows')} |")
-    lines += ["", "Conversations have seven packets; those sampled out are by that. Of two publishers one bore nearly all: Flink read the other's partition first.", "", "What Flink answers, beside the truth:", "",
-              "| | phase | conversations | found | 95 % interval | tuples that Flink read | seconds that were sampled | whose interval has the truth |", "|---|---|---|---|---|---|---|---|"]
+    lines += ["", "Conversations have seven packets, so sampled-out conversations are a seventh of the packets. Nearly all of the reduction affected one of the two publishers: Flink read the other's partition first.", "", "Flink's results and the truth:", "",
+              "| | phase | conversations | found | 95 % interval | tuples read by Flink | sampled seconds | intervals that contain the truth |", "|---|---|---|---|---|---|---|---|"]
     for r in results:
         for name, a in r["answers"].items():
             if name in ("fast", "slow", "again"):

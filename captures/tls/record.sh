@@ -24,7 +24,7 @@ sleep 1
 
 : >openssl.log
 port=41000
-# The arguments of s_client; the log gets port, version, cipher, New or Reused as it says them.
+# Arguments of s_client; the log gets port, version, cipher, New or Reused as printed.
 connect() {
   port=$((port + 1))
   printf 'GET / HTTP/1.0\r\n\r\n' | ip netns exec $client timeout 5 openssl s_client -bind 10.20.0.21:$port \

@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.log.write(f"{asked.path}\t{status}\t{int((time.perf_counter() - began) * 1e6)}\t{statements}\n")
 
     def log_message(self, *_):
-        """Nothing: the log has a format of its own."""
+        """Nothing: the log has its own format."""
 
 
 class Server(ThreadingHTTPServer):

@@ -24,9 +24,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("--requests", type=int, default=1000, help="how many (%(default)s)")
-    parser.add_argument("--clients", type=int, default=2, help="that ask at the same time (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="settles what is asked for (%(default)s)")
-    parser.add_argument("--think", type=float, default=0.005, help="seconds that a client waits before it asks again (%(default)s)")
+    parser.add_argument("--clients", type=int, default=2, help="concurrent clients (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="determines the requested pages (%(default)s)")
+    parser.add_argument("--think", type=float, default=0.005, help="pause of a client between requests, in seconds (%(default)s)")
     args = parser.parse_args()
     chance = random.Random(args.seed)
     asked = [chance.choice(PAGES).format(chance.randint(1, 500)) for _ in range(args.requests)]

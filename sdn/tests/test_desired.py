@@ -53,7 +53,7 @@ class Sets(unittest.TestCase):
         self.assertEqual((switch.receive(1, there), switch.receive(2, back)), ([2, 3], [1]))
         self.assertRaises(Conflict, put, switch, rule_set(MIRROR, BACK, generation=2))
         switch.apply(switch.desired.remove(0x6E61 << 48, 0xFFFF << 48))
-        self.assertEqual(len(switch.entries), 2, "what is not ours has stayed")
+        self.assertEqual(len(switch.entries), 2, "rules of others are unchanged")
         self.assertEqual((switch.receive(1, there), switch.receive(2, back)), ([2], [1]))
 
     def test_a_lease_ends_unless_it_is_renewed(self):
@@ -66,7 +66,7 @@ class Sets(unittest.TestCase):
         self.assertEqual(ours(switch), ["tcp,tp_dst=80"])
         switch.advance(10)
         self.assertEqual(ours(switch), [])
-        self.assertIsNone(switch.desired.renew(key, switch.now), "what is over does not come back")
+        self.assertIsNone(switch.desired.renew(key, switch.now), "expired rules do not return")
         self.assertEqual(ours(switch), [])
 
     def test_a_switch_that_comes_back_gets_its_rules_again(self):
@@ -117,16 +117,16 @@ class Flows(unittest.TestCase):
         switch = network()
         before = tcp(CLIENT, SERVER, ACK)
         put(switch, rule_set(reactive=[ASKED]))
-        self.assertEqual(switch.receive(1, before), [2], "a flow that runs already is not looked at")
+        self.assertEqual(switch.receive(1, before), [2], "flows in progress are ignored")
         new = ("10.0.0.1", 40001)
         self.assertEqual(switch.receive(1, tcp(new, SERVER, SYN)), [2, 3], "the packet comes back whole")
         self.assertEqual(switch.receive(2, tcp(SERVER, new, SYN_ACK)), [1, 3])
         self.assertEqual(switch.receive(1, tcp(new, SERVER, ACK)), [2, 3])
-        self.assertEqual(switch.receive(1, tcp(new, SERVER, SYN)), [2, 3], "sent again, and not held again")
+        self.assertEqual(switch.receive(1, tcp(new, SERVER, SYN)), [2, 3], "retransmissions are not held")
         self.assertEqual(switch.receive(1, tcp(new, ("10.0.0.2", 81), SYN)), [2], "another service")
         self.assertEqual(len(ours(switch)), 3)
         switch.advance(5)
-        self.assertEqual(len(ours(switch)), 1, "idle flows end, what asks for them stays")
+        self.assertEqual(len(ours(switch)), 1, "idle flows expire, their catcher stays")
         self.assertEqual([len(held.flows) for held in switch.desired.sets.values()], [0])
 
     def test_flows_outlive_a_controller_and_a_new_generation(self):

@@ -76,7 +76,7 @@ class Interface(unittest.TestCase):
         ]:
             with self.subTest((status, method, path)):
                 self.assertEqual(self.ask(method, path, body, **headers)[0], status)
-        self.assertEqual(len(self.ask("GET", RULES)[1]), 1, "nothing of that has changed anything")
+        self.assertEqual(len(self.ask("GET", RULES)[1]), 1, "the requests changed nothing")
         with self.assertRaises(SystemExit):
             Northbound("192.0.2.1:0", {}, None, TOKEN)
 
