@@ -37,7 +37,7 @@ def intervals(rows, group):
 
 
 def truth_of(tuples, group):
-    """The exact aggregates, by sorting and adding."""
+    """The exact aggregates, computed by sorting and adding."""
     times = sorted(t["response_time_ns"] for t in tuples if t["response_time_ns"] is not None)
     truth = {("count", None): len(tuples), ("sum_ns", None): sum(times), ("avg_ns", None): sum(times) / len(times)}
     for percent in (50, 99):

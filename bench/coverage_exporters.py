@@ -67,7 +67,7 @@ def receiver():
 
 
 def received(sockets, quiet):
-    """Datagrams by socket, until none has arrived for `quiet` seconds."""
+    """Datagrams by socket, until none arrives for `quiet` seconds."""
     found = {of: [] for of in sockets}
     while readable := select.select(sockets, [], [], quiet)[0]:
         for of in readable:
@@ -135,7 +135,7 @@ class Switch:
                     sender.send(packets[at])
             if at % 20 == 0:
                 time.sleep(0.002)
-        # An agent sends what it holds once a second.
+        # An agent sends pending samples once per second.
         datagrams = received(self.sockets, 1.5)
         after = interfaces()
         # Sent packets and bytes of the port that they leave by.

@@ -22,7 +22,7 @@ JOBS = {
 }
 PEERS = ["tshark rpc srt", "nfstrace breakdown", "packetbeat nfs"]
 BARS = {("nfs_64k", "recording"): ("gbps", 20), ("nfs_64k", "one Parquet file"): ("gbps", 20), ("nfs_1byte", "recording"): ("mops", 1), ("nfs_1byte", "one Parquet file"): ("mops", 1)}
-RATES = {"nfs_64k": [0.5, 1, 2, 4, 8], "nfs_1byte": [0.05, 0.1, 0.2, 0.4, 0.8]}  # Gb/s; million operations a second
+RATES = {"nfs_64k": [0.5, 1, 2, 4, 8], "nfs_1byte": [0.05, 0.1, 0.2, 0.4, 0.8]}  # Gb/s; million operations per second
 DROPS = [0, 0.5, 1, 2, 3, 5]
 LOSS_PACKETS, LOSS_GBPS = 400_000, 4  # so many packets, at this rate: the captures are of 66 and 100 Gb/s, which no link has
 TCP, IPV4 = 6, 0x0800
@@ -232,23 +232,23 @@ def verdict(row):
 def markdown(title, r):
     m, r = r["machine"], collections.defaultdict(list, r)
     yield f"# {title}\n\nCommit {m['commit']}; {m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, {m['rustc']}; load {m['load']:.1f} when it began. `bench/nfs.py`.\n"
-    yield f"## One core\n\nUser and system time of the whole process, medians of {m['runs']} runs (others: one) after one that warms the page cache.\n"
-    yield "| capture | what | Gb/s | M operations/s | at least | CPU s | peak MiB | bytes copied | × the CPU time of recording | of response times |\n|" + " --- |" * 10
+    yield f"## One core\n\nUser and system time of the whole process, medians of {m['runs']} runs (others: one) after a warm-up of the page cache.\n"
+    yield "| capture | job | Gb/s | M operations/s | required | CPU s | peak MiB | bytes copied | × the CPU time of recording | of response times |\n|" + " --- |" * 10
     for row in r["speeds"]:
         ours = {o["job"]: o["cpu_s"] for o in r["speeds"] if o["capture"] == row["capture"] and "job" in o}
         copied = f"{row['copied']['copied_bytes'] / max(row['copied']['parsed_bytes'], 1):.2%}" if "copied" in row else "–"
         ratios = " | ".join("–" if row["program"] == "ours" else f"{row['cpu_s'] / ours[job]:.1f}" for job in ("recording", "response times by procedure"))
         yield f"| {row['capture']} | {row.get('job', row['program'])} | {row['gbps']:.2f} | {row['mops']:.3f} | {verdict(row)} | {row['cpu_s']:.3f} | {row['mib']:.0f} | {copied} | {ratios} |"
-    yield "\n## By cores\n\nWall time, the shortest of the runs, as many workers as cores.\n\n| capture | what | cores | Gb/s | M operations/s |\n| --- | --- | --- | --- | --- |"
+    yield "\n## By cores\n\nMinimum wall time of the runs, as many workers as cores.\n\n| capture | job | cores | Gb/s | M operations/s |\n| --- | --- | --- | --- | --- |"
     for row in r["cores"]:
         yield f"| {row['capture']} | {row['job']} | {row['cores']} | {row['gbps']:.2f} | {row['mops']:.3f} |"
-    yield "\n## Memory by rate\n\nA recording fed through a pipe.\n\n| capture | rate | taken | resident MiB in the middle | at the end |\n| --- | --- | --- | --- | --- |"
+    yield "\n## Memory by rate\n\nA recording fed through a pipe.\n\n| capture | rate | achieved | resident MiB in the middle | at the end |\n| --- | --- | --- | --- | --- |"
     for row in r["memory"]:
         mib = [p[1] for p in row["resident_mib"]]
         yield f"| {row['capture']} | {row['rate']} {row['unit']} | {row['rate'] * row['wanted_seconds'] / row['seconds']:.2f} | {mib[len(mib) // 2]:.0f} | {mib[-1]:.0f} |"
-    yield ("\n## When packets are missing\n\nShares of the operations, and milliseconds from missing data to the end of the next message of that direction that was found; in "
-           "brackets to the end of the next that there was.\n")
-    yield "| capture | % dropped | found exactly | found, marked | half | lost | wrong | recovery p50 | p99 | next message found at once |\n|" + " --- |" * 10
+    yield ("\n## When packets are missing\n\nShares of the operations, and milliseconds from missing data to the end of the next parsed message of that direction; in "
+           "parentheses, to the end of the next message in the traffic.\n")
+    yield "| capture | % dropped | found exactly | found, marked | half | lost | wrong | recovery p50 | p99 | next message parsed immediately |\n|" + " --- |" * 10
     for row in r["losses"]:
         share = lambda what: f"{100 * row.get(what, 0) / row['operations']:.2f} %"
         recovery = row["recovery"]
@@ -262,8 +262,8 @@ def main():
     args.add_argument("--captures", required=True, help="folder of the captures, as for run.py")
     args.add_argument("-o", default=os.path.join(HERE, "runs", time.strftime("%Y-%m-%d") + "-nfs"))
     args.add_argument("--runs", type=int, default=5)
-    args.add_argument("--seconds", type=float, default=10, help="how long each rate is fed")
-    args.add_argument("--parts", default="speeds,cores,memory,losses", help="measure these, and keep what was measured of the others")
+    args.add_argument("--seconds", type=float, default=10, help="duration of each rate")
+    args.add_argument("--parts", default="speeds,cores,memory,losses", help="measure these parts, and keep the results of the others")
     args.add_argument("--netalytics", help="the binary to measure (default: built here)")
     args = args.parse_args()
     if not args.netalytics:

@@ -57,7 +57,7 @@ def workers(results, folder):
 
 def queues(results, folder):
     """The packet-level paper's figure 3: items per second between two threads."""
-    loads = {"one": "4-byte integers, one by one", "batch": "4-byte integers, batches of 64", "reference": "64-byte messages by reference"}
+    loads = {"one": "single 4-byte integers", "batch": "4-byte integers, batches of 64", "reference": "64-byte messages by reference"}
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True)
     names = list(dict.fromkeys(r["queue"] for r in results["queues"]))[::-1]
     for axes, (load, title) in zip(panels, loads.items()):
@@ -114,18 +114,18 @@ def peers(results, folder):
     axes.set_ylim(at, -1.2)
     axes.set_yticks([])
     axes.grid(axis="y", visible=False)
-    axes.set(xlabel="million packets a second of CPU time, one core (log scale)", title="The same captures, the same run")
+    axes.set(xlabel="million packets per second of CPU time, one core (log scale)", title="The same captures, the same run")
     save(figure, folder, "peers")
 
 
 def accuracy(results, folder):
-    """Found and false results by missing packets, ours and others'."""
+    """Found and wrong results by missing packets, ours and others'."""
     cells = [c for c in results["cells"] if c["impairment"] == "none" or c["impairment"].startswith("loss=")]
     names = [n for n in dict.fromkeys(c["capture"] for c in cells) if n in LARGE]
     if not names:
         return
     floor, peers = 0.002, {"Packetbeat": PAPER, "tshark": PEER}
-    for what, title in (("found", "Found: both halves, and all that is claimed is so"), ("wrong", "Wrong: something is claimed that is not so, with no mark on it")):
+    for what, title in (("found", "Found: both halves with correct values"), ("wrong", "Wrong: an incorrect value without a mark")):
         figure, panels = plt.subplots(2, 3, figsize=(10.5, 6), sharex=True, sharey=True)
         for axes, name in zip(panels.flat, names):
             ours = [c for c in cells if c["capture"] == name]
@@ -161,7 +161,7 @@ LARGE = ("http_web", "http_api", "mysql_text", "mysql_prep", "mc_ascii", "mc_bin
 # A name's prefix before its amount, the amount's unit, and the axis label.
 CURVES = [("loss-to-server=", "%", "% of the packets to servers missing"), ("loss-to-client=", "%", "% of the packets to clients missing"),
           ("bursts=", "%", "% of the packets missing, 16 in a row"), ("delay-5ms=", "%", "% of the packets 5 ms late"),
-          ("skew-to-server=", "ms", "packets to servers late, ms"), ("shuffle=", "ms", "file order changed within, ms")]
+          ("skew-to-server=", "ms", "packets to servers late, ms"), ("shuffle=", "ms", "file order changed within (ms)")]
 
 
 def impairments(results, folder):
@@ -243,8 +243,8 @@ def nfs_loss(results, folder):
         panels[2].plot(x, [r["recovery"]["least_ns"]["50"] / 1e6 for r in rows], "--", color=LIMIT)
     panels[0].set(ylabel="% of the operations", title="Found, call and reply", ylim=(80, 100.5))
     panels[1].set(ylabel="% of the operations", title="One half, and nothing")
-    panels[2].set(ylabel="ms", title="To the next message found", yscale="log")
-    styles = [[], [("half", "--"), ("lost", "-")], [("p50", "-"), ("p99", ":"), ("p50 of the next that there was", "--")]]
+    panels[2].set(ylabel="ms", title="Time to the next parsed message", yscale="log")
+    styles = [[], [("half", "--"), ("lost", "-")], [("p50", "-"), ("p99", ":"), ("p50 of the next message in the traffic", "--")]]
     for axes, names in zip(panels, styles):
         axes.set_xlabel("% of the packets dropped")
         if names:

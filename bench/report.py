@@ -26,7 +26,7 @@ def line(row):
 
 
 def jobs(results):
-    yield "| capture | job | rate | at least | of the limit | tuples | instructions a packet | peak MiB | so many times the CPU time |"
+    yield "| capture | job | rate | required | of the limit | tuples | instructions per packet | peak MiB | CPU time of peers, relative |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     yield from map(line, results["jobs"])
     for row in results["jobs"]:
@@ -54,16 +54,16 @@ def memory(results):
     for row in results.get("flat", []):
         mib = row["resident_mib"]
         if len(mib) > 1:
-            yield (f"\n## Memory over a long run\n\n{row['capture']} {row['rounds']} times over through one process, resident MiB at every tenth: "
+            yield (f"\n## Memory over a long run\n\n{row['capture']} {row['rounds']} times through one process, resident MiB at every tenth: "
                    f"{', '.join(f'{m:g}' for m in mib)}; flat: {judged(mib[-1] <= mib[0] * FLAT_BAR)}.")
 
 
 def queues(results):
-    loads = {"one": "4-byte integers one by one", "batch": "in batches of 64", "reference": "64-byte messages by reference"}
+    loads = {"one": "single 4-byte integers", "batch": "in batches of 64", "reference": "64-byte messages by reference"}
     best = {(r["queue"], r["load"]): r["median"] for r in results["queues"]}
     if not best:
         return
-    yield "\n## Rings between two threads\n\nMillion items a second, medians. `limit` is a textbook ring that only spins.\n"
+    yield "\n## Rings between two threads\n\nMillion items per second, medians. `limit` is a textbook ring that only spins.\n"
     yield "| queue | " + " | ".join(loads.values()) + " |\n| --- | --- | --- | --- |"
     for queue in dict.fromkeys(r["queue"] for r in results["queues"]):
         yield f"| {queue} | " + " | ".join(f"{best[queue, load] / 1e6:.1f}" if (queue, load) in best else "–" for load in loads) + " |"
@@ -86,7 +86,7 @@ def fabric(results):
 def limits(results):
     rows = results["limits"]
     captures = [c for c in dict.fromkeys(r["capture"] for r in rows)]
-    yield "\n## Limits of this machine\n\nMillion packets a second, one core, capture in huge-page memory.\n"
+    yield "\n## Limits of this machine\n\nMillion packets per second, one core, capture in huge-page memory.\n"
     yield "| pass | " + " | ".join(captures) + " |\n| --- |" + " --- |" * len(captures)
     for name in dict.fromkeys(r["limit"] for r in rows):
         yield f"| {name} | " + " | ".join(f"{r['mpps']:.1f}" for r in rows if r["limit"] == name) + " |"

@@ -30,7 +30,7 @@ def generate(captures):
     os.makedirs(captures, exist_ok=True)
     missing = [name for name in SYNTHETIC if not os.path.exists(f"{captures}/{name}.pcap")]
     if missing and not os.path.exists(f"{GENERATORS}/nxgen"):
-        return say(f"no {', '.join(missing)}: the generator is not beside the repository; see bench/README.md")
+        return say(f"no {', '.join(missing)}: no generator next to the repository; see bench/README.md")
     target = os.path.join(HERE, "target", "nxgen")
     if missing:
         subprocess.run(["cargo", "build", "--release", "--quiet", "--manifest-path", f"{GENERATORS}/nxgen/Cargo.toml", "--target-dir", target], check=True)
@@ -97,7 +97,7 @@ class Bench:
     def have(self, name):
         if os.path.exists(self.capture(name)):
             return True
-        say(f"{name}: no such capture, left out")
+        say(f"{name}: no such capture, omitted")
 
     def limits(self, names):
         """Also determines packets and bits of a capture."""
@@ -210,13 +210,13 @@ def machine(args):
 
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("--quick", action="store_true", help="one run of everything, no peers but those of this folder: is it all there?")
-    args.add_argument("--captures", default=os.path.join(HERE, "captures"), help="where the captures are and synthetic ones are made (default: bench/captures)")
+    args.add_argument("--quick", action="store_true", help="one run of everything, only with peers in this folder: checks for completeness")
+    args.add_argument("--captures", default=os.path.join(HERE, "captures"), help="folder of the captures; synthetic ones are generated there (default: bench/captures)")
     args.add_argument("--out", default=os.path.join(HERE, "runs", time.strftime("%Y-%m-%d")))
     args.add_argument("--runs", type=int, default=5)
     args.add_argument("--peers", choices=["all", "fast", "none"], default="all", help="fast: without tshark and Packetbeat")
     args.add_argument("--peer-runs", type=int, default=1)
-    args.add_argument("--peer-seconds", type=float, default=180, help="a peer that takes longer is left out")
+    args.add_argument("--peer-seconds", type=float, default=180, help="time limit of a peer; slower ones are omitted")
     args.add_argument("--workers", type=int, default=1, help="also measure the wall time of 1 to N workers")
     args.add_argument("--cpu", type=int, default=os.cpu_count() - 1)
     args.add_argument("--netalytics", default=os.path.join(ROOT, "target", "release", "netalytics"), help="the binary to measure (default: built here)")

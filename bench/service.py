@@ -204,9 +204,9 @@ def begun(program, jobs):
 
 def report(found):
     lines = ["# The service under load", "", f"Measured {found['date']} on {found['cores']} cores by `bench/service.py`.", "",
-             "## What agents ship", "", "CPU seconds a million groups. *Server* is the whole process; of it the gateway decodes, commits and merges, and the *rest* is the",
-             "connections (TLS, where there is), closing windows, writing rows, SQLite's upkeep. *From memory*: the same reports on one core without a server.", "",
-             "| query | agents' groups are | TLS | groups/s | bytes a group | server | decode | commit | merge | rest | from memory: decode | merge | server ÷ merging (bar 3) | ÷ decoding and merging | MiB |",
+             "## Results of agents", "", "CPU seconds per million groups. *Server* is the whole process; of it the gateway decodes, commits and merges, and the *rest* is the",
+             "connections (with TLS, if used), closing windows, writing rows, SQLite's upkeep. *From memory*: the same reports on one core without a server.", "",
+             "| query | groups of the agents | TLS | groups/s | bytes per group | server | decode | commit | merge | rest | from memory: decode | merge | server ÷ merging (bar 3) | ÷ decoding and merging | MiB |",
              "|---|---|---|" + "---:|" * 12]
     for one in found["shipped"]:
         stages = one["stages_s"]
@@ -217,7 +217,7 @@ def report(found):
     api, rest, start = found["api"], found["idle"], found["start"]
     lines += ["", "## The rest", "", "| | | bar |", "|---|---:|---:|",
               f"| API, {api['rate']} requests/s, {api['jobs']} standing jobs, {api['streams']} live streams: p50 / p99 / worst | {api['p50_ms']:.1f} / {api['p99_ms']:.1f} / {api['max_ms']:.1f} ms | p99 25 ms |",
-              f"| of these not answered with 200 | {api['failed']} of {api['requests']} | 0 |",
+              f"| of these without status 200 | {api['failed']} of {api['requests']} | 0 |",
               f"| the server meanwhile | {api['server_cores']:.2f} cores, {api['memory_mib']:.0f} MiB | 400 MiB |",
               f"| an idle agent | {rest['agent_mib']:.1f} MiB, {rest['agent_percent']:.2f} % of a core | 25 MiB, 0.3 % |",
               f"| its server | {rest['server_mib']:.1f} MiB, {rest['server_percent']:.2f} % of a core | |",
