@@ -203,7 +203,7 @@ fn malformed_records_are_reported_and_discarded() {
     );
     check(
         &after(6, &[2, 8, 1, 2, 3, 4]),
-        "`ip` at byte 6: 4 bytes in place of 16",
+        "`ip` at byte 6: 4 bytes instead of 16",
     );
     check(
         &after(7, &[2, 0]),

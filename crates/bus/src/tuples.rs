@@ -321,7 +321,7 @@ mod tests {
             .expect_err("four bytes");
         assert_eq!(
             error.to_string(),
-            "`client_ip` at byte 4: 4 bytes in place of 16"
+            "`client_ip` at byte 4: 4 bytes instead of 16"
         );
     }
 }

@@ -137,7 +137,7 @@ fn addresses_of_others_are_recognised() {
         (
             r#"{"productName":"Apache Flink","version":"next"}"#,
             "",
-            "calls itself Flink",
+            "reports the invalid version",
         ),
         (
             "",

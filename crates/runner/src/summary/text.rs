@@ -386,7 +386,7 @@ fn capture_loss(c: &flow::FlowTableCounters) -> Option<String> {
     let bytes = units::bytes(c.acked_unseen_bytes as f64);
     (c.acked_unseen_bytes > 0).then(|| {
         format!(
-            "{}: {bytes} were acknowledged and not captured",
+            "{}: {bytes} were acknowledged but not captured",
             percent(c.capture_loss().share())
         )
     })

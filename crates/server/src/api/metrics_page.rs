@@ -415,7 +415,7 @@ fn of_actions(page: &mut MetricsPage, service: &Service) {
         ),
         (
             "netalytics_decisions_retried_total",
-            "attempts to execute decisions, repeated",
+            "repeated attempts to execute decisions",
             tally.retried.get(),
         ),
         (

@@ -214,7 +214,7 @@ impl<'a> NetworkFileBuilder<'a> {
             if at.len() > 1 {
                 let said = self.at(*first);
                 self.notes.push(format!(
-                    "agent {name} is at several ports, and a host of the file at one: {said}"
+                    "agent {name} is at several ports; the file has its host at one of them: {said}"
                 ));
             }
             if let Some(other) = agents.insert(*first, agent) {
