@@ -145,7 +145,7 @@ def table(result):
 
 
 def summary(cells):
-    """Found share of what can be found, a line per capture, and the wrong share over all cells."""
+    """Share of findable transactions that are found, a line per capture, and the share of wrong results over all cells."""
     yield "| capture | " + " | ".join(SHOWN) + " | wrong in all cells |\n| --- |" + " --- |" * (len(SHOWN) + 1)
     for name in dict.fromkeys(c["capture"] for c in cells):
         of = {c["impairment"]: c for c in cells if c["capture"] == name}
@@ -155,7 +155,7 @@ def summary(cells):
 
 
 def by_damage(cells):
-    """Median and lowest found share over the captures, a line per damage."""
+    """Median and minimum of that share over the captures, a line per damage."""
     yield "| damage | median of the captures | lowest | wrong, all captures |\n| --- | --- | --- | --- |"
     for damage in SHOWN:
         of = [c for c in cells if c["impairment"] == damage and c["findable"]]

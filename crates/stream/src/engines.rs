@@ -256,7 +256,7 @@ impl EngineSet {
         };
         let partials = self.0.iter().map(decode).collect::<Result<_, _>>()?;
         if from.left() > 0 {
-            Err(MalformedPartial::Invalid("more bytes"))
+            Err(MalformedPartial::Invalid("its length"))
         } else {
             Ok(PartialResultSet(partials))
         }

@@ -104,7 +104,7 @@ pub fn head(bytes: &[u8]) -> Result<ReportHead, ReportError> {
             unpacked = unpack(packed)?;
             &unpacked
         }
-        [PLAIN | LIMITED, ..] => return Err(ReportError::Invalid("packing")),
+        [PLAIN | LIMITED, ..] => return Err(ReportError::Invalid("compression")),
         [other, ..] => return Err(ReportError::Version(*other)),
         [] => return Err(ReportError::Short),
     });
@@ -178,7 +178,7 @@ impl WorkerReport {
             [version @ (PLAIN | LIMITED), 1, packed @ ..] => {
                 read(&unpack(packed)?, *version, engines)
             }
-            [PLAIN | LIMITED, ..] => Err(ReportError::Invalid("packing")),
+            [PLAIN | LIMITED, ..] => Err(ReportError::Invalid("compression")),
             [other, ..] => Err(ReportError::Version(*other)),
             [] => Err(ReportError::Short),
         }
@@ -240,11 +240,11 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, ReportError> {
     let bytes = zstd::zstd_safe::get_frame_content_size(packed)
         .ok()
         .flatten();
-    let bytes = bytes.ok_or(ReportError::Invalid("packing"))?;
+    let bytes = bytes.ok_or(ReportError::Invalid("compression"))?;
     if bytes > REPORT_BYTES_MAX as u64 {
         return Err(ReportError::TooLarge);
     }
-    zstd::bulk::decompress(packed, bytes as usize).map_err(|_| ReportError::Invalid("packing"))
+    zstd::bulk::decompress(packed, bytes as usize).map_err(|_| ReportError::Invalid("compression"))
 }
 
 fn read(plain: &[u8], version: u8, engines: &EngineSet) -> Result<WorkerReport, ReportError> {

@@ -150,8 +150,8 @@ fn malformed_reports_are_rejected() {
     }
     for (bytes, expected) in [
         (&[3, 0][..], "report of version 3"),
-        (&[1, 9], "report with invalid packing"),
-        (&[1, 1, 5], "report with invalid packing"),
+        (&[1, 9], "report with invalid compression"),
+        (&[1, 1, 5], "report with invalid compression"),
         (
             &[plain.as_slice(), &[0]].concat(),
             "report with invalid trailing bytes",

@@ -356,7 +356,7 @@ impl AccumulatorSet {
         self.resize(cells);
         for state in &mut self.states {
             if from.byte()? != state.kind() {
-                return Err(MalformedPartial::OtherDataflow("what is computed"));
+                return Err(MalformedPartial::OtherDataflow("the aggregates"));
             }
             each_kind!(state, s => s.read(&used, tuples, from))?;
         }

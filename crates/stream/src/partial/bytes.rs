@@ -28,7 +28,7 @@ impl fmt::Display for MalformedPartial {
             }
             MalformedPartial::TooLarge => f.write_str("partial result that is too large"),
             MalformedPartial::Invalid(what) => {
-                write!(f, "partial result with {what} that cannot be")
+                write!(f, "malformed partial result: {what} is invalid")
             }
         }
     }

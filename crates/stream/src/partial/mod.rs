@@ -115,7 +115,7 @@ impl PartialResult {
                 shares: shares?,
                 counters,
             }),
-            _ => shares.and(Err(MalformedPartial::Invalid("more bytes"))),
+            _ => shares.and(Err(MalformedPartial::Invalid("its length"))),
         }
     }
 }

@@ -123,7 +123,7 @@ impl ProcessorWork {
         let share = self.decode(&mut from)?;
         match from.left() {
             0 => Ok(share),
-            _ => Err(MalformedPartial::Invalid("more bytes")),
+            _ => Err(MalformedPartial::Invalid("its length")),
         }
     }
 

@@ -214,7 +214,7 @@ fn rejected_partial_results_state_a_reason() {
     }
     assert_eq!(
         refused(&[&bytes[..], &[0]].concat()),
-        MalformedPartial::Invalid("more bytes")
+        MalformedPartial::Invalid("its length")
     );
     for (p, config, what) in [
         (
@@ -230,7 +230,7 @@ fn rejected_partial_results_state_a_reason() {
         (
             pipeline(Some(N), &[PATH], vec![AggregateFunction::Sum]),
             config.clone(),
-            Some("what is computed"),
+            Some("the aggregates"),
         ),
         (
             counts.clone(),
