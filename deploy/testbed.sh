@@ -122,7 +122,7 @@ start_switch() {
   ovsdb-server "$own/conf.db" --remote="punix:$own/db.sock" --pidfile="$own/ovsdb-server.pid" --unixctl="$own/ovsdb.ctl" -vconsole:off --log-file="$own/ovsdb.log" --detach
   ovs-vsctl --db="unix:$own/db.sock" --no-wait init
   ovs-vswitchd "unix:$own/db.sock" --pidfile="$own/ovs-vswitchd.pid" --unixctl="$own/vswitchd.ctl" -vconsole:off --log-file="$own/vswitchd.log" --detach
-  # Where its own tools expect it.
+  # The path expected by its own tools.
   ln -s vswitchd.ctl "$own/ovs-vswitchd.$(cat "$own/ovs-vswitchd.pid").ctl"
   local words=(add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure "protocols=OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
     other_config:disable-in-band=true "other_config:datapath-id=$(datapath "$name")" "other_config:hwaddr=\"$(mac "${address_of[$name]}")\"")

@@ -1,4 +1,4 @@
-"""What in.pcap holds, by a reader of its own: slow, obvious, for a capture of which nothing is missing.
+"""Contents of in.pcap, from a separate, simple, slow reader for captures without losses.
 
 Prints what netalytics has to answer to query-NAME.txt: `python3 expected.py in.pcap NAME`, for commands (how many of each),
 times (the largest response time) and bytes (the sums of the lengths of requests, and of replies).

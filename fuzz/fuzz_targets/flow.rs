@@ -93,7 +93,7 @@ struct Open {
     has_terminated: bool,
     /// Number of bytes delivered per side.
     delivered: [Option<TcpSeq>; 2],
-    /// Which sides have sent bytes: a side without captured bytes delays nothing.
+    /// Whether each side has sent bytes: a side without captured bytes delays nothing.
     spoke: [bool; 2],
 }
 

@@ -29,7 +29,7 @@ fn sign(request: &str) {
         },
         CertificateLifetime::lasting(NOW, 100),
     ) {
-        let peer = VerifiedPeer::of_pem(&signed).expect("what was signed can be read");
+        let peer = VerifiedPeer::of_pem(&signed).expect("the signed certificate is valid");
         assert_eq!(
             peer.name, "web-1",
             "the name is the server's, whatever the request says"

@@ -32,7 +32,7 @@ pub struct Step<'a> {
     pub what: What<'a>,
 }
 
-/// How many of the unacknowledged bytes an end has received before it sends.
+/// Number of unacknowledged bytes that an end has received before it sends.
 #[derive(Clone, Copy, Debug)]
 pub enum Hears {
     All,
@@ -40,7 +40,7 @@ pub enum Hears {
     Nothing,
 }
 
-/// What the capture contains of a packet.
+/// Captured part of a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     Captured,

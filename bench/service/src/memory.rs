@@ -59,7 +59,7 @@ pub fn run(flags: &Flags) -> Value {
             let (_, payload) = &said[agent % own][window];
             bytes += payload.len();
             let begun = cpu_s();
-            let report: WorkerReport = collector.decode(payload).expect("what we said");
+            let report: WorkerReport = collector.decode(payload).expect("our own report");
             let decoded = cpu_s();
             collector.take(*lane, report, &mut rows);
             decode_s += decoded - begun;

@@ -271,7 +271,7 @@ mod tests {
         tell(&mut monitor);
         let mut frames = Vec::new();
         loop {
-            match heard.blocking_recv().expect("its end is told") {
+            match heard.blocking_recv().expect("an event") {
                 ProcessEvent::Said(LANE, frame) => frames.push(frame),
                 ProcessEvent::Gone(LANE, status, complaint) => {
                     return (frames, status.expect("it was waited for").code(), complaint);

@@ -182,7 +182,7 @@ pub struct ControlledJob {
     pub granted: u64,
     /// Of these, packets granted to each agent's current incarnation: after a restart of the server an agent claims no more.
     pub shares: BTreeMap<String, u64>,
-    /// What went wrong and stays true.
+    /// Permanent problems.
     pub degraded: BTreeSet<Degradation>,
 }
 

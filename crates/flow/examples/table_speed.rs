@@ -1,6 +1,6 @@
-//! What the flow table costs, for use under `perf stat`: `table_speed CAPTURE decode|life|segments|payload`. Reads,
-//! decodes and hashes every packet; from `life` on they go through a table as well. Prints how much there was and a
-//! hash of what came out, which must not change when the table becomes faster.
+//! Cost of the flow table, for use under `perf stat`: `table_speed CAPTURE decode|life|segments|payload`. Reads,
+//! decodes, and hashes every packet; from `life` on, passes them to a table as well. Prints the amount of data and a
+//! hash of the output, which must not change when the table becomes faster.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ static ALLOCATOR: capture::HugePages = capture::HugePages;
 /// Packets at a time.
 const BATCH: usize = 64;
 
-/// What comes out, as numbers.
+/// Output, as numbers.
 #[derive(Default)]
 struct Sum {
     packets: u64,

@@ -36,10 +36,10 @@ pub struct FlowTableConfig {
     pub held_bytes_max_per_direction: usize,
     /// Maximum held bytes of the table, overhead included.
     pub held_bytes_max: usize,
-    /// How long to wait for acknowledged bytes that are missing: the maximum reordering of packets in the capture.
+    /// Wait time for acknowledged bytes that are missing: the maximum reordering of packets in the capture.
     /// Five times as long while fewer than four packets of the connection have arrived since.
     pub reorder_wait_ns: i64,
-    /// How long to wait for missing bytes that are not acknowledged.
+    /// Wait time for missing bytes that are not acknowledged.
     pub gap_wait_ns: i64,
     /// Whether to verify the checksum of every packet, and not only of contradictory ones.
     pub verify_checksums: bool,

@@ -7,7 +7,7 @@ use crate::metrics::{FlowTableCounters, SideCounters};
 use crate::reassembly_budget::ReassemblyBudget;
 use crate::{EventBytes, FlowEvents, FlowIdx};
 
-/// How long to wait for missing bytes.
+/// Wait time for missing bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReassemblyTimeouts {
     /// After their acknowledgment by the other end.

@@ -47,7 +47,7 @@ impl FlowBudget {
         }
     }
 
-    /// What is left: flows or bytes.
+    /// Remaining budget: flows or bytes.
     #[cfg(test)]
     pub(crate) fn left(&self) -> i64 {
         self.left.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! What the handling of a segment needs besides its flow, and the passage of bytes from a flow's records through
+//! Context of the handling of a segment, and the passage of bytes from a flow's records through
 //! reassembly and the order of delivery to the events.
 
 use wire::{FlowSide, TcpSeq, Timestamp};

@@ -178,7 +178,7 @@ impl WaitingSegments {
         bytes.map(|bytes| bytes + HELD_OVERHEAD_BYTES).sum()
     }
 
-    /// How long to wait for acknowledged bytes. On a slow connection, a packet that is a few packets late is late by
+    /// Wait time for acknowledged bytes. On a slow connection, a packet that is a few packets late is late by
     /// more time.
     pub fn reorder_wait(&self, patience: ReassemblyTimeouts) -> i64 {
         let is_fast = self.packets >= REORDER_PACKETS;

@@ -1,4 +1,4 @@
-//! Where every packet went: `received = parsed + filtered + sampled_out + dropped + undecodable`, each by cause.
+//! Outcome of every packet: `received = parsed + filtered + sampled_out + dropped + undecodable`, each by cause.
 
 use std::collections::BTreeMap;
 

@@ -35,7 +35,7 @@ pub struct Gate {
 /// Storage of admitted packets, shared by all gates of a job.
 pub type SharedPacketRetention = Arc<Mutex<PacketRetention>>;
 
-/// Which admitted packets are stored.
+/// Selection of admitted packets to store.
 #[derive(Debug)]
 pub enum PacketRetention {
     /// All packets.

@@ -12,7 +12,7 @@ use crate::PacketAccounting;
 pub(crate) struct LimitMeter {
     before: u64,
     since: Timestamp,
-    /// How long an eviction may affect later rows.
+    /// Maximum time for which an eviction may affect later rows.
     hold_ns: i64,
 }
 

@@ -1,4 +1,4 @@
-//! What the reader of a source has reported about it: link types, host names, and at the end its counters.
+//! Facts reported by the reader of a source: link types, host names, and at the end its counters.
 
 use std::net::IpAddr;
 

@@ -356,7 +356,7 @@ def agree(want, got, column):
 
 
 def difference(want, got):
-    """What is wrong with these rows, or None."""
+    """Error in these rows, or None."""
     if len(want) != len(got):
         return f"{len(got)} rows, not {len(want)}"
     for number, (w, g) in enumerate(zip(want, got)):

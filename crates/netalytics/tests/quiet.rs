@@ -188,7 +188,7 @@ fn a_hang_up_that_is_ignored_stays_ignored() {
     input.write_all(begin).expect("it reads");
     wait_for(&mut child, &Path::new(&recording).join("packet"));
     signal(&child, "HUP");
-    input.write_all(rest).expect("it goes on");
+    input.write_all(rest).expect("still running");
     drop(input);
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     assert_eq!(rows(&recording), 100_000);

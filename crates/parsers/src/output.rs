@@ -30,7 +30,7 @@ impl Direction {
     }
 }
 
-/// How a tuple was obtained; the column `quality`.
+/// Quality of a tuple, as in the column `quality`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TupleQuality {
     /// All relevant bytes were captured.

@@ -48,7 +48,7 @@ pub enum ProbeResult {
     Response,
 }
 
-/// How a byte stream ended.
+/// End of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
     /// FIN: the stream is complete.

@@ -102,7 +102,7 @@ pub struct RedisConnection {
     replication: RedisReplication,
 }
 
-/// Which of the client's commands are answered.
+/// Selection of the client's commands that are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RedisReplyMode {
     #[default]

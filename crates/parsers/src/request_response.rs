@@ -88,7 +88,7 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
         let _ = direction;
     }
 
-    /// What follows the message that has just ended.
+    /// Data after the message that has just ended.
     fn then(&self) -> MessageSuccessor {
         MessageSuccessor::Messages
     }
@@ -154,7 +154,7 @@ pub enum ServerMessageRole {
     Fragment,
 }
 
-/// What follows a message.
+/// Data after a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageSuccessor {
     /// More messages.
@@ -166,7 +166,7 @@ pub enum MessageSuccessor {
     Nothing,
 }
 
-/// How the start of a message was found.
+/// Method by which the start of a message was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessagePosition {
     /// By [`RequestResponseProtocol::next`]: it may be a part of another message.

@@ -27,7 +27,7 @@ pub struct Dataflow {
     pub rows: RawRows,
 }
 
-/// What a sampling rate of a tuple says.
+/// Meaning of a tuple's sampling rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampledUnit {
     /// The tuple is one of a sample: it stands for 1/rate tuples.

@@ -12,7 +12,7 @@ pub type Out = (u32, Option<u32>);
 
 /// A switch.
 pub trait SwitchBackend {
-    /// What it can do.
+    /// Capabilities.
     fn capabilities(&self) -> SwitchCapabilities;
 
     /// Reads its current state, without a cache.

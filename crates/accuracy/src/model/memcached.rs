@@ -71,7 +71,7 @@ pub fn text(rng: &mut SeededRng) -> Conversation {
 /// A conversation in the binary protocol.
 #[must_use]
 pub fn binary(rng: &mut SeededRng) -> Conversation {
-    // How opaques are used: not at all, to count, or by chance.
+    // Use of opaque values: none, consecutive numbers, or random numbers.
     let opaques = rng.below(3);
     let mut last = 0;
     let mut opaque = |rng: &mut SeededRng| {
@@ -81,7 +81,7 @@ pub fn binary(rng: &mut SeededRng) -> Conversation {
     let exchanges = (0..10 + rng.below(40))
         .map(|_| binary_exchange(rng, &mut opaque))
         .collect();
-    // What is quiet is not known to be under way.
+    // Quiet commands are not known to be outstanding.
     Conversation {
         port: 11211,
         exchanges,

@@ -5,7 +5,7 @@ use testkit::{SeededRng, SentPacket, TcpDialogue};
 /// The port of every client.
 pub const CLIENT_PORT: u16 = 40_000;
 
-/// What is asked, and what is answered to each.
+/// Requests and their responses.
 #[derive(Default)]
 pub struct Conversation {
     /// The server's port.
@@ -16,13 +16,13 @@ pub struct Conversation {
     pub greetings: Vec<Vec<u8>>,
     /// Requests and their responses.
     pub exchanges: Vec<Exchange>,
-    /// How far the client may go.
+    /// Limit of the client's pipelining.
     pub habit: Habit,
-    /// How long segments are; without it any of three lengths.
+    /// Length of segments; `None`: any of three lengths.
     pub segment_size: Option<usize>,
 }
 
-/// What a client does at most.
+/// Maximum pipelining of a client.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
 pub enum Habit {
     /// It asks again when it has the answer.
@@ -82,7 +82,7 @@ impl Conversation {
         let mut answered = 0;
         let mut plain = 0;
         let mut slid = 0;
-        // What was answered with silence is not heard.
+        // A silent response is not noticed.
         let mut has_heard = false;
         let all = self.exchanges.len();
         while answered < all {

@@ -77,7 +77,7 @@ struct Ends<'a> {
     rng: &'a mut SeededRng,
     exchanges: &'a [Exchange],
     addresses: [SocketAddr; 2],
-    /// What each end says next, and has heard.
+    /// Next sequence number of each end, and its acknowledgment.
     next: [u32; 2],
     heard: [u32; 2],
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
@@ -94,7 +94,7 @@ struct Ends<'a> {
     /// Answers that have arrived, and that are expected.
     answered: usize,
     awaited: usize,
-    /// Where each request ends that the server has not answered.
+    /// End of each unanswered request.
     waiting: VecDeque<(u32, usize)>,
     working: bool,
     /// The client will look whether to send.

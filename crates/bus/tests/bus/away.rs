@@ -160,7 +160,7 @@ fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
             );
             if let NextRecord::Record(record) = reader
                 .next(part, Duration::from_millis(100))
-                .expect("it comes back")
+                .expect("a response")
             {
                 assert_eq!(record.payload(), seen.to_string().as_bytes());
                 seen += 1;

@@ -1,4 +1,4 @@
-//! How a network adapter distributes packets to its receive queues, read from its driver through the ethtool ioctl.
+//! Distribution of packets to the receive queues of a network adapter, read from its driver through the ethtool ioctl.
 //! Read only.
 
 use std::ffi::{c_int, c_void};

@@ -68,7 +68,7 @@ pub enum AgentEvent {
     Exited {
         /// Lane of the monitor.
         lane: RecordLane,
-        /// How it ended.
+        /// Kind of its end.
         end: MonitorEnd,
     },
     /// All records of a lane are committed.

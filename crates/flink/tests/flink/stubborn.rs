@@ -11,7 +11,7 @@ use crate::fake::{Fake, Reply, fine};
 
 const ID: &str = "1b127addaa935c75f9fb9966426351c8";
 
-/// Which of the two executes requests.
+/// The server that executes requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Heeds {
     Cluster,

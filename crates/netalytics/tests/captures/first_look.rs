@@ -1,5 +1,5 @@
-//! What a first look shows: ten faults planted in one capture stand on the overview at 80 columns, and tables keep what
-//! identifies a row.
+//! The overview at 80 columns shows ten faults planted in one capture, and tables keep the columns that
+//! identify a row.
 
 use std::sync::Arc;
 

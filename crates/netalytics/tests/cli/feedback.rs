@@ -120,7 +120,7 @@ impl Load {
     }
 
     fn phase(&mut self, name: &str) {
-        let input = self.input.as_mut().expect("it goes on");
+        let input = self.input.as_mut().expect("still running");
         writeln!(input, "phase {name}")
             .and_then(|()| input.flush())
             .expect("an event");

@@ -90,7 +90,7 @@ fn a_kill_loses_the_open_row_group_at_most() {
         if turn % 2 == 1 {
             std::thread::sleep(std::time::Duration::from_millis(700));
         }
-        child.kill().expect("it lives");
+        child.kill().expect("still running");
         child.wait().expect("it is dead");
         let first = run(&["query", "PARSE packet", "-r", &recording, "-q"]);
         let got: Vec<&str> = first.out.lines().collect();

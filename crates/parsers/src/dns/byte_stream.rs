@@ -29,7 +29,7 @@ pub struct DnsByteStream {
     pub held: Vec<u8>,
     /// Time and position of its start.
     pub begun: Option<(MessageSpan, StreamPlace)>,
-    /// How the next message was found, unless it directly follows another.
+    /// Method by which the next message was found, unless it directly follows another.
     pub found: Option<TupleQuality>,
     pub resync: ResyncSearch,
 }

@@ -34,7 +34,7 @@ struct CapturedMessage<'a> {
     span: MessageSpan,
     /// Position in the byte stream; TCP only.
     place: Option<StreamPlace>,
-    /// How it was found, unless it directly followed another.
+    /// Method by which it was found, unless it directly followed another.
     found: Option<TupleQuality>,
 }
 

@@ -10,7 +10,7 @@ use super::message::{self, DnsHeader, DnsQuestion};
 use super::pending_queries::DnsPendingQuery;
 use crate::Direction;
 
-/// How much earlier than its question a response may be captured.
+/// Maximum time by which a response may be captured before its question.
 pub const SKEW_NS: i64 = 1_000_000;
 /// Maximum number of held responses, and of bytes stored for each.
 const HELD_MAX: usize = 32;

@@ -204,7 +204,7 @@ pub struct DnsMessage<'a> {
     pub span: MessageSpan,
     /// Position in the byte stream; TCP only.
     pub place: Option<StreamPlace>,
-    /// How it was found, unless it directly followed another.
+    /// Method by which it was found, unless it directly followed another.
     pub found: Option<TupleQuality>,
 }
 

@@ -29,7 +29,7 @@ pub struct DnsPendingQuery {
     pub last_sent: Timestamp,
     /// Position in the byte stream; TCP only.
     pub place: Option<StreamPlace>,
-    /// How it was found, unless it directly followed another message.
+    /// Method by which it was found, unless it directly followed another message.
     pub found: Option<TupleQuality>,
     /// Whether bytes are missing.
     pub gap: bool,

@@ -46,7 +46,7 @@ pub struct HttpConnection {
     pub(super) transactions: TransactionQueue<HttpRequest, HttpResponse>,
 }
 
-/// How a head was obtained.
+/// Origin of a head.
 #[derive(Clone, Copy)]
 pub struct HeadOrigin {
     /// By a search.
@@ -81,7 +81,7 @@ impl HeadOrigin {
     }
 }
 
-/// What follows the last HTTP/1 message.
+/// Data after the last HTTP/1 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpSuccessor {
     /// An unknown protocol.

@@ -375,7 +375,7 @@ impl HttpFraming {
     }
 }
 
-/// How the fields end.
+/// End of the fields.
 enum HeaderSectionEnd {
     At { len: usize, folded: bool },
     Beyond,

@@ -6,7 +6,7 @@ use wire::Timestamp;
 use crate::resync::ResyncSearch;
 use crate::{MessageSpan, ParserOutput, StreamSegment};
 
-/// What the next byte belongs to.
+/// Part to which the next byte belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemcachedStreamState {
     /// The start of a line or a header.

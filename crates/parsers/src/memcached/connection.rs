@@ -51,7 +51,7 @@ pub(super) struct MemcachedOpenResponse {
     pub ends: MemcachedResponseEnd,
 }
 
-/// Where a response ends.
+/// End of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemcachedResponseEnd {
     /// With the value being skipped.

@@ -18,7 +18,7 @@ pub const ALL: u8 = 0;
 /// Variant: reads only.
 pub const GET_ONLY: u8 = 1;
 
-/// What was written.
+/// Kind of a written tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemcachedTupleKind {
     /// A request with its response.

@@ -85,7 +85,7 @@ impl MysqlRequest {
         };
     }
 
-    /// What its success does to the default database.
+    /// Effect of its success on the default database.
     pub fn database_after(&self) -> DefaultDatabase {
         match self.kind {
             MysqlRequestKind::Command(command::INIT_DB) if self.text_cut => DefaultDatabase::Unread,

@@ -110,7 +110,7 @@ impl RpcMessageStart {
     }
 }
 
-/// What the next bytes are.
+/// Kind of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RpcStreamStage {
     /// The parsed part of a message.
@@ -136,7 +136,7 @@ pub struct RpcMessage {
     pub bytes: u64,
     /// Whether bytes are missing.
     pub gap: bool,
-    /// How it was found, unless it directly followed another.
+    /// Method by which it was found, unless it directly followed another.
     pub found: Option<TupleQuality>,
     /// A reply parsed before its call was known.
     pub early: bool,
@@ -144,7 +144,7 @@ pub struct RpcMessage {
     measured: bool,
 }
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RpcMessageKind {
     /// Unknown or unreadable.

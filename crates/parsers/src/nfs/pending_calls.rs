@@ -11,7 +11,7 @@ use super::rpc::{self, RpcTarget};
 use crate::pairing::can_answer;
 use crate::{MessageSpan, TupleQuality};
 
-/// How much earlier than its call a reply may be captured over UDP, where only time is evidence: a call may
+/// Maximum time by which a reply may be captured before its call over UDP, where only time is evidence: a call may
 /// be retransmitted when its first reply arrives.
 pub const SKEW_NS: i64 = 1_000_000;
 
@@ -39,7 +39,7 @@ pub struct RpcPendingCall {
     pub ended: bool,
     /// Whether bytes are missing.
     pub gap: bool,
-    /// How it was found, unless it directly followed another.
+    /// Method by which it was found, unless it directly followed another.
     pub found: Option<TupleQuality>,
     /// Number of retransmissions.
     pub repeats: u32,

@@ -25,7 +25,7 @@ pub struct RpcTarget {
 /// A call's header.
 #[derive(Clone, Copy, Debug)]
 pub struct RpcCallHeader<'a> {
-    /// What is called.
+    /// Called procedure.
     pub target: RpcTarget,
     /// Credentials of the caller.
     pub credentials: RpcCredentials<'a>,

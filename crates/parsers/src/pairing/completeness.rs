@@ -1,6 +1,6 @@
 //! Completeness of a message.
 
-/// How much of a message was captured.
+/// Captured part of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageCompleteness {
     /// All bytes.

@@ -48,7 +48,7 @@ pub(super) enum MissingSide {
     Requests,
 }
 
-/// Where a response is stored.
+/// Place of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseSlot {
     /// With the request of this number.
@@ -63,7 +63,7 @@ impl Default for ResponseSlot {
     }
 }
 
-/// How responses are matched with requests.
+/// Method of matching responses with requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum IdMatching {
     /// By order only.
@@ -73,7 +73,7 @@ pub(super) enum IdMatching {
     Unique,
 }
 
-/// Which requests are answered.
+/// Selection of requests that are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AnswerCoverage {
     #[default]

@@ -386,7 +386,7 @@ fn silence_means_something_when_all_was_seen() {
     for (asked, told, expected) in [
         ("ABc", Some("c"), [Silent, Silent, Open]),
         ("ABc", Some("B"), [Silent, Open, Half]),
-        // Which of two is answered is unknown; counting continues.
+        // It is unknown which of two is answered; counting continues.
         ("ABc", Some("AB"), [Half, Half, Half]),
         ("ABc", Some("AB c"), [Half, Half, Open]),
         ("ABc", Some("AB AB c"), [Half, Half, Open]),

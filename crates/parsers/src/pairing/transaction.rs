@@ -40,7 +40,7 @@ pub trait RequestMatcher<Q> {
     fn doubt(&mut self) {}
 }
 
-/// How much of a message has been seen.
+/// Part of a message that has been seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum MessageProgress {
     /// Nothing.
@@ -62,7 +62,7 @@ pub(super) enum NoResponseMeaning {
     Unknown,
 }
 
-/// What may still follow in a transaction.
+/// Parts that may still follow in a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransactionOutcome {
     /// Its remaining messages.

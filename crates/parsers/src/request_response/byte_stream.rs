@@ -10,7 +10,7 @@ use crate::MessageSpan;
 use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseMatch, ResponseSlot};
 use crate::resync::ResyncSearch;
 
-/// What the next byte belongs to.
+/// Part to which the next byte belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageStreamState {
     /// A message that begins here, or whose head is partly held.

@@ -760,7 +760,7 @@ fn a_budget_knows_aggregators() {
         bandwidth_mbps: Some(most),
         ..NetworkBudget::default()
     };
-    of(AggregatorMode::Auto, bandwidth).expect("what is merged is within it");
+    of(AggregatorMode::Auto, bandwidth).expect("the merged rate is within the budget");
     assert!(matches!(
         of(AggregatorMode::Never, bandwidth),
         Err(PlanningError::OverBudget(_))

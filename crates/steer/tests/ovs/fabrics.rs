@@ -244,7 +244,7 @@ fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
         .fabric(SERVER, LEASE)
         .start(job())
         .err()
-        .expect("what stays at the near one");
+        .expect("the rules on the near switch");
     assert!(
         refused
             .to_string()

@@ -36,7 +36,7 @@ fn reply(xid: u32) -> XdrWriter {
     XdrWriter::default().words(&[xid, 1, 0, 0, 0, 0])
 }
 
-/// What files of one conversation hold.
+/// Contents of the files of a conversation.
 struct Files {
     /// Messages so far, whose calls have been answered but for the last ones.
     said: Vec<Vec<u8>>,

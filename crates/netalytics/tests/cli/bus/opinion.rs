@@ -67,7 +67,7 @@ impl Witness {
     fn ask(&self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
         let mut talk = self.0.lock().expect("the previous owner has not panicked");
         writeln!(
-            talk.asks.as_mut().expect("it goes on"),
+            talk.asks.as_mut().expect("still running"),
             "{}",
             Value::from(sql)
         )

@@ -347,7 +347,7 @@ mod tests {
             * 10;
         assert!(taken <= room && taken + 10 > room, "{taken} of {room}");
         drop(all);
-        kept(100).expect("what did not come to its end has given its room back");
+        kept(100).expect("incomplete uploads release their space");
         let refused = (0..4).find_map(|_| kept(100).err());
         assert!(
             matches!(refused, Some(ServiceError::Quota(_))),
