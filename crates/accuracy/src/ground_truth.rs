@@ -92,7 +92,7 @@ impl GroundTruth<'_> {
                     .for_each(|i| transactions[*i].client = ClientBehavior::Pipelines);
             }
         }
-        place_what_overlaps(&mut transactions, recording);
+        place_overlapping(&mut transactions, recording);
         let mut by_request = HashMap::<PacketKey, Vec<_>>::new();
         let mut by_response = HashMap::<PacketKey, Vec<_>>::new();
         let mut touched = HashSet::new();
@@ -144,7 +144,7 @@ impl GroundTruth<'_> {
 
 /// Locates responses that began before their request was complete: the first packet of the server after the start of
 /// the request, unless it belongs to another transaction.
-fn place_what_overlaps(transactions: &mut [TrueTransaction], recording: &PacketRecording) {
+fn place_overlapping(transactions: &mut [TrueTransaction], recording: &PacketRecording) {
     let taken: HashSet<usize> = transactions
         .iter()
         .filter_map(|t| Some(t.response?.first))

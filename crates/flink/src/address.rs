@@ -7,13 +7,13 @@ use crate::options::FlinkAuthorization;
 
 /// An address without credentials, and the credentials.
 pub(crate) fn address(
-    whom: &str,
+    peer: &str,
     url: &str,
 ) -> Result<(String, Option<FlinkAuthorization>), FlinkError> {
     // The address is not part of the message, because it may contain a password.
     let wrong = |why: &str| {
         FlinkError::WrongUse(format!(
-            "the address of {whom} {why}, as http://127.0.0.1:8083"
+            "the address of {peer} {why}, as http://127.0.0.1:8083"
         ))
     };
     let (scheme, rest) = url

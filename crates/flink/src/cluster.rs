@@ -112,8 +112,8 @@ impl FlinkCluster {
 
     /// Name for messages.
     #[must_use]
-    pub fn whom(&self) -> String {
-        self.http.whom()
+    pub fn peer(&self) -> String {
+        self.http.peer()
     }
 
     fn get(&self, path: &str) -> Result<HttpAnswer, FlinkError> {
@@ -138,7 +138,7 @@ impl FlinkCluster {
         let Some(word) = found["state"].as_str() else {
             return Err(FlinkError::Foreign(format!(
                 "{} returned no state for job {job}",
-                self.whom()
+                self.peer()
             )));
         };
         let counts = found["status-counts"].as_object();
@@ -243,7 +243,7 @@ impl FlinkCluster {
         let Some(found) = self.of_job(job, &format!("/savepoints/{request}"))? else {
             return Err(FlinkError::Refused(format!(
                 "{} has no record of that stop",
-                self.whom()
+                self.peer()
             )));
         };
         if found["status"]["id"].as_str() == Some("IN_PROGRESS") {

@@ -152,7 +152,7 @@ impl SqlGateway {
         }
         Err(FlinkError::Unreachable(format!(
             "{} loses each session: {why}",
-            self.inner.http.whom()
+            self.inner.http.peer()
         )))
     }
 }
@@ -190,7 +190,7 @@ impl SqlGatewayShared {
                 return Err(match trouble {
                     StatementFailure::Error(error) => error,
                     StatementFailure::Gone => {
-                        FlinkError::Unreachable(format!("{} loses each session", self.http.whom()))
+                        FlinkError::Unreachable(format!("{} loses each session", self.http.peer()))
                     }
                     StatementFailure::Broken(why) | StatementFailure::Late(why) => {
                         FlinkError::Unreachable(why)
@@ -246,7 +246,7 @@ fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
         return Err(match &other.body["flink-version"] {
             Value::String(_) => FlinkError::WrongUse(format!(
                 "{} is Flink's own REST API: the SQL Gateway's address is required (usually port 8083)",
-                http.whom()
+                http.peer()
             )),
             _ => http.foreign(&answer),
         });
@@ -255,11 +255,11 @@ fn version(http: &HttpClient) -> Result<FlinkVersion, FlinkError> {
         Some(version) if version >= OLDEST => Ok(version),
         Some(_) => Err(FlinkError::TooOld(format!(
             "{} is Flink {said}: {OLDEST} or later is needed",
-            http.whom()
+            http.peer()
         ))),
         None => Err(FlinkError::Foreign(format!(
             "{} reports the invalid version {said:?}",
-            http.whom()
+            http.peer()
         ))),
     }
 }

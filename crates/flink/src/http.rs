@@ -71,7 +71,7 @@ pub(crate) struct HttpClient {
     agent: Agent,
     base: String,
     /// Name of the server for messages.
-    whom: &'static str,
+    peer: &'static str,
     authorization: Option<FlinkAuthorization>,
     answer: Duration,
     bytes_max: u64,
@@ -80,11 +80,11 @@ pub(crate) struct HttpClient {
 impl HttpClient {
     /// A client for an address, which may contain credentials.
     pub(crate) fn new(
-        whom: &'static str,
+        peer: &'static str,
         url: &str,
         options: &GatewayOptions,
     ) -> Result<HttpClient, FlinkError> {
-        let (base, in_url) = address(whom, url)?;
+        let (base, in_url) = address(peer, url)?;
         let file = options.authorities.as_deref();
         let is_tls = base.starts_with("https://") || file.is_some();
         let trusted = is_tls.then(|| TrustedAuthorities::new(file)).transpose();
@@ -98,7 +98,7 @@ impl HttpClient {
         Ok(HttpClient {
             agent: settings.agent(),
             base,
-            whom,
+            peer,
             authorization: in_url.or_else(|| options.authorization.clone()),
             answer: options.answer,
             bytes_max: options.answer_bytes_max,
@@ -106,8 +106,8 @@ impl HttpClient {
     }
 
     /// Name and address of the server without secrets, for messages.
-    pub(crate) fn whom(&self) -> String {
-        format!("{} at {}", self.whom, self.base)
+    pub(crate) fn peer(&self) -> String {
+        format!("{} at {}", self.peer, self.base)
     }
 
     /// Host name in the address.
@@ -155,16 +155,16 @@ impl HttpClient {
         asked: Result<HttpAnswer, HttpFailure>,
         repeat: RequestRepeat,
     ) -> Result<HttpAnswer, FlinkError> {
-        let whom = self.whom();
+        let peer = self.peer();
         let answer = match asked {
             Ok(answer) => answer,
             Err(HttpFailure::Unheard(why)) => {
                 return Err(FlinkError::Unreachable(format!(
-                    "cannot query {whom}: {why}"
+                    "cannot query {peer}: {why}"
                 )));
             }
             Err(HttpFailure::Unanswered(why)) => {
-                let sentence = format!("{whom} does not respond: {why}");
+                let sentence = format!("{peer} does not respond: {why}");
                 return Err(match repeat {
                     RequestRepeat::Harmless => FlinkError::Unreachable(sentence),
                     RequestRepeat::Harmful => FlinkError::Unclear(sentence),
@@ -172,23 +172,23 @@ impl HttpClient {
             }
             Err(HttpFailure::Unreadable(why)) => {
                 return Err(FlinkError::Foreign(format!(
-                    "the response of {whom} cannot be read: {why}"
+                    "the response of {peer} cannot be read: {why}"
                 )));
             }
         };
         match answer.status {
             401 => Err(FlinkError::Refused(format!(
-                "{whom} requires authentication (status 401)"
+                "{peer} requires authentication (status 401)"
             ))),
             403 => Err(FlinkError::Refused(format!(
-                "{whom} denies access (status 403)"
+                "{peer} denies access (status 403)"
             ))),
             502..=504 => Err(FlinkError::Unreachable(format!(
-                "{whom} cannot be reached: status {}",
+                "{peer} cannot be reached: status {}",
                 answer.status
             ))),
             300..=399 => Err(FlinkError::Foreign(format!(
-                "{whom} answers with status {}: use the address of the redirect",
+                "{peer} answers with status {}: use the address of the redirect",
                 answer.status
             ))),
             _ => Ok(answer),
@@ -197,16 +197,16 @@ impl HttpClient {
 
     /// Error for a response that is not from Flink.
     pub(crate) fn foreign(&self, answer: &HttpAnswer) -> FlinkError {
-        let whom = self.whom();
+        let peer = self.peer();
         let stack = answer.stack();
         if stack.is_empty() {
             let text: String = answer.text.trim().chars().take(120).collect();
             FlinkError::Foreign(format!(
-                "{whom} does not respond like Flink (status {}): {text:?}",
+                "{peer} does not respond like Flink (status {}): {text:?}",
                 answer.status
             ))
         } else {
-            FlinkError::Refused(format!("{whom}: {}", ErrorSummary::of(&stack)))
+            FlinkError::Refused(format!("{peer}: {}", ErrorSummary::of(&stack)))
         }
     }
 

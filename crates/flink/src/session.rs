@@ -175,7 +175,7 @@ impl SqlSession<'_> {
                 let most = self.options.rows_max;
                 return Err(FlinkError::Foreign(format!(
                     "{} returned more than {most} rows",
-                    self.http.whom()
+                    self.http.peer()
                 ))
                 .into());
             }

@@ -323,7 +323,7 @@ impl ServerControl {
         self.reconcile(now);
         self.look_for_room(now_ns);
         if is_watch_due {
-            self.look_who_watches(now_ns);
+            self.update_tap_tables(now_ns);
         }
         self.finish(answer)
     }

@@ -10,7 +10,7 @@ use crate::taps::{self, Owners, TapAssignment};
 
 impl ServerControl {
     /// Recomputes the tables and schedules changed ones to be sent.
-    pub(super) fn look_who_watches(&mut self, now_ns: u64) {
+    pub(super) fn update_tap_tables(&mut self, now_ns: u64) {
         let active = self
             .jobs
             .values()

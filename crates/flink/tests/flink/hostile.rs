@@ -199,17 +199,17 @@ fn a_secret_is_shown_to_the_gateway_alone() {
         assert!(
             gateway
                 .cluster()
-                .is_some_and(|cluster| !cluster.whom().contains("hunter"))
+                .is_some_and(|cluster| !cluster.peer().contains("hunter"))
         );
         let error = gateway.execute("SELECT 1").expect_err("refused");
         assert!(!error.to_string().contains("hunter"), "{error}");
         drop(gateway);
         let heard = std::mem::take(&mut *heard.lock().expect("whole"));
-        for (whom, whole) in heard {
+        for (peer, whole) in heard {
             assert_eq!(
                 whole.to_lowercase().contains(header),
-                whom == "gateway",
-                "{whom}: {whole}"
+                peer == "gateway",
+                "{peer}: {whole}"
             );
         }
     }

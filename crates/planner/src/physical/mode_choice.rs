@@ -144,7 +144,7 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
             format!("not cheaper: {why}")
         };
         chooser.passed_over.push(RejectedMode {
-            what: what_of(other),
+            what: description(other),
             why,
         });
     }
@@ -447,7 +447,7 @@ fn name(offer: Option<&ModeOffer>, monitors: MonitorLocation) -> String {
 }
 
 /// Description of a plan's way.
-fn what_of(plan: &PhysicalPlan) -> String {
+fn description(plan: &PhysicalPlan) -> String {
     let has = |way| plan.switches.iter().any(|part| part.way == way);
     let monitors = match (has(PacketPath::Sniffer), has(PacketPath::Interface)) {
         (true, _) => MonitorLocation::Ports,

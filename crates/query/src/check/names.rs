@@ -114,7 +114,7 @@ impl<'a> NameScope<'a> {
     }
 
     /// The names of all parsers with a property.
-    pub(super) fn who_know(
+    pub(super) fn parsers_with(
         &self,
         what: impl Fn(&SchemaFacts) -> bool,
     ) -> impl Iterator<Item = &'a str> {

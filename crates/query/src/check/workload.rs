@@ -46,7 +46,7 @@ impl ProcessorReader<'_> {
         };
         let Some(fact) = schema.facts.workload else {
             let message = "`workload-profile` needs a parser whose tuples are operations";
-            let parsers = one_of(self.scope.who_know(|facts| facts.workload.is_some()));
+            let parsers = one_of(self.scope.parsers_with(|facts| facts.workload.is_some()));
             self.errors
                 .push(Diagnostic::new(place, message).hint(format!("those are {parsers}")));
             return None;

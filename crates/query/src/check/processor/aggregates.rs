@@ -278,7 +278,7 @@ impl ProcessorReader<'_> {
         };
         let found = inputs.into_iter().find_map(of_input);
         if found.is_none() && self.scope.is_complete() {
-            let names = one_of(self.scope.who_know(|facts| facts.success.is_some()));
+            let names = one_of(self.scope.parsers_with(|facts| facts.success.is_some()));
             let message = "`success` needs a parser whose tuples record success or failure";
             self.errors
                 .push(Diagnostic::new(place, message).hint(format!("those are {names}")));

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_rows_are_left_out_by_their_load() {
+    fn omission_of_rows_by_load_is_detected() {
         let schemas = parsers::registry::schemas();
         for (process, value, full_at, is_ranked) in [
             ("(top-k: key=url, k=9, w=10s)", "count", Some(9), true),

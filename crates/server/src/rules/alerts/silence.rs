@@ -106,7 +106,7 @@ impl CompiledSilence {
             .iter()
             .map(|text| LabelMatcher::read(text))
             .collect::<Result<Vec<_>, _>>()?;
-        if matchers.iter().all(LabelMatcher::takes_nobody) {
+        if matchers.iter().all(LabelMatcher::matches_missing_label) {
             return Err("these matchers match every alert: name a label that an alert has".into());
         }
         Ok(CompiledSilence { silence, matchers })
@@ -177,7 +177,7 @@ impl LabelMatcher {
     }
 
     /// Whether it matches alerts without the label.
-    fn takes_nobody(&self) -> bool {
+    fn matches_missing_label(&self) -> bool {
         self.holds("")
     }
 }
