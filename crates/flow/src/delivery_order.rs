@@ -17,7 +17,7 @@
 //! may still arrive, and data that acknowledges them waits. Without a SYN, all data of a young flow waits, because earlier bytes may
 //! still arrive.
 //!
-//! So data only waits for a hole that reassembly will fill or give up, never forever.
+//! So data only waits for a gap that reassembly will fill or abandon, never forever.
 
 use std::collections::VecDeque;
 
@@ -119,7 +119,7 @@ impl DeliveryContext {
             ..=0 => DeliveryDecision::Now,
             // The acknowledged bytes are available, but wait themselves.
             ..=PLAUSIBLE if is_up_to(self.next[other]) => DeliveryDecision::Later,
-            // The acknowledged bytes are missing: they will arrive or be given up.
+            // The acknowledged bytes are missing: they will arrive or be abandoned.
             ..=PLAUSIBLE if is_up_to(self.acked[at]) && !self.ended[other] => {
                 DeliveryDecision::Later
             }

@@ -105,7 +105,7 @@ impl ByteStream {
         self.bits |= BUSY;
     }
 
-    /// Gives up missing bytes whose wait time has passed.
+    /// Abandons missing bytes whose wait time has passed.
     pub fn check(&mut self, out: &mut EventOutlet<'_>) {
         self.settle(out.acked);
         let mut is_set_back = false;
@@ -128,7 +128,7 @@ impl ByteStream {
         }
     }
 
-    /// Gives up the first missing bytes below `ack`, to free memory; returns false if there are none.
+    /// Abandons the first missing bytes below `ack`, to free memory; returns false if there are none.
     pub fn give_up(&mut self, ack: TcpSeq, out: &mut EventOutlet<'_>) -> bool {
         let distance = i64::from(ack.distance(self.next));
         if self.ended || distance <= 0 {
@@ -419,7 +419,7 @@ impl ByteStream {
         self.cut().map_or(self.pos, |cut| cut.end)
     }
 
-    /// Gives up waiting for cut bytes; if `since` is given, only those of segments captured up to then.
+    /// Stops waiting for cut bytes; if `since` is given, only those of segments captured up to then.
     fn release_cuts(&mut self, since: Option<Timestamp>, out: &mut EventOutlet<'_>) {
         while let Some(cut) = self
             .cut()

@@ -126,7 +126,7 @@ impl SegmentContext<'_> {
         flow.spill_mut().order = Some(order).filter(|order| !order.is_empty());
     }
 
-    /// Keeps waiting data beyond this call. If the budget is insufficient, the bytes it waits for are given up.
+    /// Keeps waiting data beyond this call. If the budget is insufficient, the bytes it waits for are abandoned.
     pub fn settle(&mut self, flow: &mut FlowMut<'_>, payload: &[u8]) {
         self.release(flow);
         let wanted = self.delivers(flow);
@@ -145,7 +145,7 @@ impl SegmentContext<'_> {
         }
     }
 
-    /// Releases what waits for packets that may still arrive, or gives up the first bytes that something waits for.
+    /// Releases what waits for packets that may still arrive, or abandons the first bytes that something waits for.
     fn hurry(&mut self, flow: &mut FlowMut<'_>) {
         self.totals.held_overflows += 1;
         if self.heard(flow.core()).awaits_opening() {

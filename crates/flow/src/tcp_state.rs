@@ -93,7 +93,7 @@ pub(crate) fn on_copy(
     end_when_both_have(flow, cx);
 }
 
-/// Gives up bytes that either side has missed for too long.
+/// Abandons bytes that either side has missed for too long.
 pub(crate) fn check(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
     if !flow.core().is_terminated() {
         check_side(flow, FlowSide::A, cx);

@@ -15,7 +15,7 @@ use crate::reassembly_budget::ReassemblyBudget;
 const REORDER_PACKETS: u8 = 4;
 /// Factor of the wait time before that.
 const SLOW_WAITS: i64 = 5;
-/// Bytes that a stream waits for, and bytes given up.
+/// Bytes that a stream waits for, and abandoned bytes.
 #[derive(Debug)]
 pub(crate) struct WaitingSegments {
     /// Held segments by position, disjoint, all after a hole.

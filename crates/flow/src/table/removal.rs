@@ -26,7 +26,7 @@ const AT_A_TIME: usize = 32;
 const CLOSE_FLOWS: usize = 1024;
 
 impl<S: Default> FlowTable<S> {
-    /// Advances the clock at the end of a block of packets; closes flows that are idle at `now`, and gives up bytes
+    /// Advances the clock at the end of a block of packets; closes flows that are idle at `now`, and abandons bytes
     /// missing in silent flows. Examines a bounded number of flows; returns true while there are more.
     pub fn expire(&mut self, now: Timestamp, events: &mut FlowEvents) -> bool {
         self.begin(events);
@@ -93,7 +93,7 @@ impl<S: Default> FlowTable<S> {
         }
     }
 
-    /// Handles a flow whose tick has passed: closes it if idle, gives up missing bytes, or reschedules it.
+    /// Handles a flow whose tick has passed: closes it if idle, abandons missing bytes, or reschedules it.
     fn look_after(&mut self, place: u32, now: Timestamp, clock: i64, events: &mut FlowEvents) {
         let mut flow = self.store.flow_mut(place);
         let idle_ns = idle_timeout(flow.core(), &self.config);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::client::server_client::{ServerClient, ServerRequest, ServerRequestError};
 use crate::process::output;
 
-/// Time without an answer after which a server is given up.
+/// Time without an answer after which a server is abandoned.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
 /// The connection to the server, which repeats requests until there is an answer.
