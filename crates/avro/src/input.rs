@@ -20,7 +20,7 @@ pub enum DatumFault {
     Utf8,
     #[error("{0} bytes instead of {1}")]
     Fixed(usize, i32),
-    #[error("a decimal of {0} bytes, which exceeds {DECIMAL_DIGITS} digits")]
+    #[error("a decimal of {0} bytes; expected 1 to {DECIMAL_DIGITS} digits")]
     Decimal(usize),
     #[error("the batch is full")]
     Full,

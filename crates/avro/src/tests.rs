@@ -171,7 +171,7 @@ fn malformed_records_are_reported_and_discarded() {
     };
     let after = |nulls: usize, rest: &[u8]| [&vec![0; nulls], rest].concat();
     check(&[], "`yes` at byte 0: the record ends here");
-    check(&[4], "`yes` at byte 0: branch 2, and there are 0 and 1");
+    check(&[4], "`yes` at byte 0: union branch 2; expected 0 or 1");
     check(&[2, 2], "`yes` at byte 0: a boolean of 2");
     check(
         &after(1, &[2, 0x80]),
@@ -187,15 +187,15 @@ fn malformed_records_are_reported_and_discarded() {
     );
     check(
         &after(4, &[2, 1]),
-        "`request_header.host` at byte 4: a length of -1, and 0 bytes are left",
+        "`request_header.host` at byte 4: a length of -1, with 0 bytes left",
     );
     check(
         &after(4, &[2, 8, b'a']),
-        "`request_header.host` at byte 4: a length of 4, and 1 bytes are left",
+        "`request_header.host` at byte 4: a length of 4, with 1 bytes left",
     );
     check(
         &after(4, &[2, 254, 255, 255, 255, 255, 255, 255, 255, 255, 1]),
-        "`request_header.host` at byte 4: a length of 9223372036854775807, and 0 bytes are left",
+        "`request_header.host` at byte 4: a length of 9223372036854775807, with 0 bytes left",
     );
     check(
         &after(4, &[2, 2, 0xff]),
@@ -207,13 +207,13 @@ fn malformed_records_are_reported_and_discarded() {
     );
     check(
         &after(7, &[2, 0]),
-        "`sum` at byte 7: a decimal of 0 bytes, which is none of 38 digits",
+        "`sum` at byte 7: a decimal of 0 bytes; expected 1 to 38 digits",
     );
     // 2^127 - 1 has 39 digits.
     let large = [&[2, 32, 0x7f][..], &[0xff; 15]].concat();
     check(
         &after(7, &large),
-        "`sum` at byte 7: a decimal of 16 bytes, which is none of 38 digits",
+        "`sum` at byte 7: a decimal of 16 bytes; expected 1 to 38 digits",
     );
 }
 
