@@ -70,7 +70,7 @@ impl MonitorProcess {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        let piped = "it was asked to be piped";
+        let piped = "the stream is piped";
         let mut input = child.stdin.take().expect(piped);
         let out = child.stdout.take().expect(piped);
         let complaints = child.stderr.take().expect(piped);

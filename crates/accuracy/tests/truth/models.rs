@@ -25,7 +25,7 @@ const CELLS: &[(&str, &str, u64, usize)] = &[
     ("nfs_in_files", "bursts-to-client=5%", 4, 99),
     ("nfs_in_files", "bursts=10%", 8, 98),
     ("nfs_in_files", "loss=10%", 8, 97),
-    // Requests are cut off behind the first one of their packet.
+    // Requests are cut off after the first one of their packet.
     ("redis_proxied", "snaplen=96", 1, 67),
     // A quiet request whose end is cut off has not been answered: it ends with its packet.
     ("mc_binary_async", "snaplen=128", 1, 0),

@@ -120,7 +120,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             }
         }
         match (found, self.counting) {
-            // An optional request: a request missing behind it is equally likely.
+            // An optional request: a missing request after it is equally likely.
             (CountMatch::To(_), CountValidity::ExactBelow(_)) => CountMatch::Contradiction,
             _ => found,
         }

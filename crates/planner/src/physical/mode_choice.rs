@@ -125,7 +125,7 @@ pub fn physical(ask: &PlanRequest<'_>) -> Result<PhysicalPlan, PlanningError> {
             chooser.pass_over(&part.to_string(), why);
         }
     }
-    // Of equally cheap ways the first: modes are ordered by cost.
+    // The first of equally cheap ways: modes are ordered by cost.
     let best =
         (0..all.len()).min_by(|a, b| chooser.price(&all[*a]).total_cmp(&chooser.price(&all[*b])));
     let Some(best) = best else {

@@ -76,7 +76,7 @@ impl TopRows {
             keys.iter()
                 .for_each(|column| column.scalar(row).encode(&mut self.key));
             if self.rows.len() >= self.max {
-                // Of equal rows, the earlier ones are kept.
+                // The earlier of equal rows are kept.
                 let last = self
                     .rows
                     .peek()

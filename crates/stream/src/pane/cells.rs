@@ -147,7 +147,7 @@ impl PaneReader {
                 pane.take_head(rows, row)?;
             }
         }
-        // Of the batches of a pane, only one contains its number of tuples.
+        // Only one batch of a pane contains its number of tuples.
         pane.tuples = pane.tuples.max(largest.get());
         Ok(())
     }

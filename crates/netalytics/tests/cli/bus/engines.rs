@@ -114,7 +114,7 @@ impl Engines {
             let Some(hosts) = tables.first().map(|table| table.hosts.clone()) else {
                 continue;
             };
-            // Of joined connections only the ends are used: they are published separately.
+            // Only the ends of joined connections are used: they are published separately.
             let (apart, together): (Vec<&String>, Vec<&String>) = place
                 .parsers
                 .iter()
