@@ -213,7 +213,7 @@ fn gives_the_rows_of_the_packets(cluster: &TestCluster) {
             );
         }
     }
-    kept::what_is_published_is_kept_and_checked(kafka);
+    kept::published_tuples_are_recorded_and_checked(kafka);
     kept::parsers_are_published_together(kafka);
     let gateway = cluster.gateway.as_deref().expect("a gateway");
     let jobs = cluster.flink.as_deref().expect("Flink");

@@ -4,7 +4,7 @@ use super::{QUERIES, over_packets};
 use crate::{Folder, ROOT, run};
 
 /// After the shop's tuples and the cells of the first query were published.
-pub fn what_is_published_is_kept_and_checked(kafka: &str) {
+pub fn published_tuples_are_recorded_and_checked(kafka: &str) {
     let folder = Folder::new();
     let capture = format!("{ROOT}/captures/shop/in.pcap");
     let kept = folder.path("kept");
