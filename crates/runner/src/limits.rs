@@ -86,7 +86,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
     limit(
         "prepared_statements",
         Some("--statement-bytes-max"),
-        "8M for each MySQL connection",
+        "8M for each MySQL or PostgreSQL connection",
         "parsers.evicted_statements",
         "prepared statements evicted",
         LimitMark::Time,

@@ -10,10 +10,11 @@ use crate::forms::Forms;
 use crate::support::{EVERYWHERE, captures};
 use crate::workers::run;
 
-const QUERIES: [&str; 9] = [
+const QUERIES: [&str; 10] = [
     "PARSE flow",
     "PARSE http",
     "PARSE mysql_query",
+    "PARSE postgresql",
     "PARSE memcached",
     "PARSE redis",
     "PARSE rpc",
