@@ -666,43 +666,44 @@ fn samples_have_the_data_of_the_switch() {
     assert_eq!(found, expected);
 }
 
-/// MPLS labels before IPv6 in the header of a sample, at every length: a packet is a row as soon as its ports are known.
+/// MPLS labels before IPv6 in the header of a sample, with and without Ethernet, at every length: a packet is a row as
+/// soon as its ports are known.
 #[test]
 fn labels_before_ipv6_in_headers_of_every_length() {
-    const ETHERNET: usize = 12;
+    const ETHERNET: usize = 14;
     const IPV6: usize = 40;
     const UDP: usize = 8;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("mpls.pcap");
     let ends = (end("[2001:db8::1]:4000"), end("[2001:db8::2]:53"));
     let frame = SentPacket::udp(NOW, ends, &[0; 200]).to_bytes();
-    for labels in 1..=3u32 {
-        let mut packet = [&frame[..ETHERNET], &[0x88, 0x47]].concat();
+    let starts = [
+        (
+            HeaderProtocol::Ethernet,
+            [&frame[..ETHERNET - 2], &[0x88, 0x47]].concat(),
+        ),
+        (HeaderProtocol::Mpls, Vec::new()),
+    ];
+    for (labels, (protocol, start)) in (1..=3u32).flat_map(|n| starts.clone().map(|s| (n, s))) {
+        let mut packet = start.clone();
         for n in 1..=labels {
             // Label, the bottom of the stack, and a time to live.
             let entry = (1000 + n) << 12 | u32::from(n == labels) << 8 | 64;
             packet.extend(entry.to_be_bytes());
         }
-        packet.extend(&frame[ETHERNET + 2..]);
+        packet.extend(&frame[ETHERNET..]);
         let mut agent = agent(1);
         let mut datagrams = Vec::new();
         let mut send = |message: &[u8]| datagrams.push((NOW, message.to_vec()));
         let len = packet.len() as u32;
         for cut in 0..=128 {
             let header = &packet[..cut];
-            agent.push(
-                HeaderProtocol::Ethernet,
-                len,
-                header,
-                cut as u32,
-                NOW,
-                &mut send,
-            );
+            agent.push(protocol, len, header, cut as u32, NOW, &mut send);
         }
         agent.flush(NOW, &mut send);
         capture(&path, "10.0.0.254:50000", &datagrams);
         let (rows, summary) = ask(&["-r", path.to_str().expect("text"), "PARSE packet"]);
-        let needed = ETHERNET + 2 + 4 * labels as usize + IPV6 + UDP;
+        let needed = start.len() + 4 * labels as usize + IPV6 + UDP;
         assert_eq!(
             rows.len(),
             129 - needed,

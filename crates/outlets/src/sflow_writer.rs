@@ -94,6 +94,7 @@ impl PacketSink for SflowWriter {
             (LinkType::Ethernet, _) => HeaderProtocol::Ethernet,
             (LinkType::Ipv4, _) => HeaderProtocol::Ipv4,
             (LinkType::Ipv6, _) => HeaderProtocol::Ipv6,
+            (LinkType::MPLS, _) => HeaderProtocol::Mpls,
             (LinkType::Raw, Some(first)) if first >> 4 == 4 => HeaderProtocol::Ipv4,
             (LinkType::Raw, Some(first)) if first >> 4 == 6 => HeaderProtocol::Ipv6,
             (link_type, _) => {

@@ -17,6 +17,8 @@ pub enum HeaderProtocol {
     Ipv4,
     /// IPv6 (12).
     Ipv6,
+    /// A stack of MPLS labels (13).
+    Mpls,
     /// Another number of the enumeration `header_protocol`.
     Other(u32),
 }
@@ -291,6 +293,7 @@ fn raw_header(bytes: &[u8]) -> Option<RawHeader<'_>> {
         1 => HeaderProtocol::Ethernet,
         11 => HeaderProtocol::Ipv4,
         12 => HeaderProtocol::Ipv6,
+        13 => HeaderProtocol::Mpls,
         other => HeaderProtocol::Other(other),
     };
     let frame_len = cursor.u32()?;

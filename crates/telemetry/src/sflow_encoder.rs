@@ -73,6 +73,7 @@ impl SflowEncoder {
             HeaderProtocol::Ethernet => 1,
             HeaderProtocol::Ipv4 => 11,
             HeaderProtocol::Ipv6 => 12,
+            HeaderProtocol::Mpls => 13,
             HeaderProtocol::Other(number) => number,
         };
         let words = [

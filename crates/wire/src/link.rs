@@ -23,6 +23,11 @@ pub enum LinkType {
     Other(u16),
 }
 
+impl LinkType {
+    /// LINKTYPE_MPLS, 219: a stack of labels.
+    pub const MPLS: LinkType = LinkType::Other(219);
+}
+
 impl From<u16> for LinkType {
     fn from(n: u16) -> Self {
         match n {

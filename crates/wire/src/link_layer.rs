@@ -105,6 +105,7 @@ fn other(number: u16, packet: Extent<'_>) -> Result<FirstProtocol<'_>, DecodeErr
         }
         // PPP after a direction byte.
         204 => Ok(FirstProtocol::Ppp(packet.split_header::<1>()?.1)),
+        219 => Ok(FirstProtocol::Typed(EtherType::MPLS, packet)),
         // Solaris IPNET: versions, lengths, interfaces and zones.
         226 => by_version(packet.split_header::<24>()?.1),
         239 => by_version(nflog::open(packet)?),

@@ -357,6 +357,7 @@ fn link_type(protocol: HeaderProtocol) -> LinkType {
     match protocol {
         HeaderProtocol::Ethernet => LinkType::Ethernet,
         HeaderProtocol::Ipv4 | HeaderProtocol::Ipv6 => LinkType::Raw,
+        HeaderProtocol::Mpls => LinkType::MPLS,
         HeaderProtocol::Other(_) => LinkType::Other(u16::MAX),
     }
 }
