@@ -21,6 +21,9 @@ const CAPTURES: [&str; 3] = [
 ];
 const FLOWS: &str = "PARSE flow PROCESS (group-sum: value=client_bytes, group=server_port)";
 const PACKETS: &str = "PARSE packet PROCESS (group-count: group=dst_ip)";
+/// Reads a column that only the file of names defines; in results, its values would be redacted.
+const NAMED: &str = "PARSE flow WHERE field.ip_protocol = '6' PROCESS (group-sum: value=client_bytes, group=server_port)";
+const NAMES: &[u8] = b"ip-protocol(4)<unsigned8>\n";
 
 fn files() -> Vec<PathBuf> {
     let folder = PathBuf::from(ROOT).join("../shared/data/captures/flowexport");
@@ -52,11 +55,20 @@ fn free_port() -> SocketAddr {
 /// Rows of `query` over the captures, by their texts, and the summary.
 fn expected(folder: &Folder, query: &str) -> (Vec<String>, Value) {
     let summary = folder.path("summary.json");
+    let names = folder.file("names", NAMES);
     let files = files();
     let files = files
         .iter()
         .flat_map(|path| ["-r", path.to_str().expect("text")]);
-    let flags = ["--exports", "--format", "jsonl", "--summary-json", &summary];
+    let flags = [
+        "--exports",
+        "--elements",
+        &names,
+        "--format",
+        "jsonl",
+        "--summary-json",
+        &summary,
+    ];
     let arguments = ["query", query].into_iter().chain(flags).chain(files);
     let ran = check(&arguments.collect::<Vec<_>>(), 0, &[]);
     let rows = ran
@@ -106,7 +118,10 @@ fn jobs_over_exporters_have_the_rows_of_query() {
     let token = server.token(&folder, "one");
     let first = free_port();
     let second = free_port();
-    let policy = format!("[exports]\nlisten = ['sflow://{first}', 'netflow://{second}']\n");
+    let names = folder.file("names", NAMES);
+    let policy = format!(
+        "[exports]\nlisten = ['sflow://{first}', 'netflow://{second}']\nelements = '{names}'\n"
+    );
     let own = folder.path("one");
     let policy = folder.file("policy.toml", policy.as_bytes());
     let arguments = [
@@ -152,7 +167,7 @@ fn jobs_over_exporters_have_the_rows_of_query() {
         assert_eq!(started[0]["source"], "exports");
         started[0]["id"].as_str().expect("a number").to_owned()
     };
-    let jobs = [job(FLOWS), job(FLOWS), job(PACKETS)];
+    let jobs = [job(FLOWS), job(FLOWS), job(PACKETS), job(NAMED)];
     let counter = |job: &str, name: &str| -> u64 {
         let shown = server.rows(&["jobs", "show", job]);
         shown[0]["agents"][0]["counters"][name]
@@ -170,7 +185,7 @@ fn jobs_over_exporters_have_the_rows_of_query() {
     }
     assert_eq!(
         children(agent.0.id()).len(),
-        2,
+        3,
         "the jobs of one query share a monitor"
     );
 
@@ -195,7 +210,7 @@ fn jobs_over_exporters_have_the_rows_of_query() {
         });
     }
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    for (job, query) in [(&jobs[0], FLOWS), (&jobs[1], FLOWS), (&jobs[2], PACKETS)] {
+    for (job, query) in jobs.iter().zip([FLOWS, FLOWS, PACKETS, NAMED]) {
         server.ask(&["jobs", "stop", job]);
         wait("its end", || {
             let shown = server.rows(&["jobs", "show", job]);
