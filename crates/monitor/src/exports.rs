@@ -10,6 +10,7 @@ mod accounting;
 mod configured;
 mod directions;
 mod exporters;
+mod interfaces;
 mod private_elements;
 mod rows;
 mod sample_columns;
@@ -34,6 +35,7 @@ use crate::tuple_outputs::TupleOutputs;
 use configured::ExportFilter;
 use directions::ObservedDirections;
 use exporters::ExporterClocks;
+use interfaces::InterfaceReports;
 use rows::ExportRows;
 use streams::{MessageStreams, SegmentOutcome};
 
@@ -92,6 +94,7 @@ impl ExportReader {
                     .map(|writer| private_elements::columns(writer, &config.elements))
                     .collect(),
                 directions: ObservedDirections::default(),
+                interfaces: InterfaceReports::default(),
                 clocks: ExporterClocks::default(),
                 counts: ExportAccounting {
                     template_file_errors: u64::from(!is_restored),
@@ -112,6 +115,7 @@ impl ExportReader {
                 ExportEvent::Flow(record, fields) => rows.on_flow(record, fields, now, outputs),
                 ExportEvent::Sample(sample) => rows.on_sample(sample, now, outputs),
                 ExportEvent::Discarded(discarded) => rows.on_discarded(discarded, now, outputs),
+                ExportEvent::Counters(counters) => rows.on_counters(counters, outputs),
                 _ => {}
             });
         };

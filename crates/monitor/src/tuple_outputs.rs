@@ -4,6 +4,7 @@ use flow::TrackingDetail;
 use parsers::application::{self, Signature};
 use parsers::exported::{self, ExportedRecord};
 use parsers::flow_level::{flow_record, tcp_conn_time};
+use parsers::interface_counters::{self, InterfaceCounts};
 use parsers::packet_level::{HeaderBatch, HeaderColumns, PacketParser};
 use parsers::probing::ProtocolCandidates;
 use parsers::registry::{self, ParserInput};
@@ -50,6 +51,7 @@ pub struct TupleOutputs {
     beyond_headers: bool,
     connections: Vec<FlowSubscription>,
     flows: Vec<FlowSubscription>,
+    interfaces: Vec<FlowSubscription>,
     protocols: Vec<&'static ProtocolDefinition>,
     /// Protocols without a parser that can be recognized.
     named: Vec<Signature>,
@@ -128,6 +130,7 @@ impl TupleOutputs {
             beyond_headers: false,
             connections: Vec::new(),
             flows: Vec::new(),
+            interfaces: Vec::new(),
             protocols: Vec::new(),
             named: Vec::new(),
             messages: Vec::new(),
@@ -151,6 +154,9 @@ impl TupleOutputs {
                     outputs.connections.push(FlowSubscription { input, writer })
                 }
                 ParserInput::Flows => outputs.flows.push(FlowSubscription { input, writer }),
+                ParserInput::Interfaces => {
+                    outputs.interfaces.push(FlowSubscription { input, writer })
+                }
                 ParserInput::Messages(protocol, variant) => {
                     outputs.add_tap(protocol, input, ParserSubscription::new(variant, writer));
                 }
@@ -243,6 +249,12 @@ impl TupleOutputs {
         !self.flows.is_empty()
     }
 
+    /// Whether any parser reads counters of interfaces.
+    #[must_use]
+    pub fn reads_interfaces(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+
     /// Whether any parser reads every packet.
     #[must_use]
     pub fn reads_packets(&self) -> bool {
@@ -255,6 +267,7 @@ impl TupleOutputs {
         let others = self.first_packets.len()
             + self.connections.len()
             + self.flows.len()
+            + self.interfaces.len()
             + self.messages.len();
         others == 0 && !self.wants_any(&FLOW_FIELDS)
     }
@@ -413,6 +426,13 @@ impl TupleOutputs {
         }
     }
 
+    /// Handles the counts of an interface.
+    pub fn on_interface(&mut self, counts: &InterfaceCounts) {
+        for tap in &mut self.interfaces {
+            interface_counters::write_counts(&mut tap.writer, counts);
+        }
+    }
+
     /// Whether any writer is full.
     #[must_use]
     pub fn any_full(&mut self) -> bool {
@@ -437,7 +457,8 @@ impl TupleOutputs {
         for tap in self.first_packets.iter_mut().chain(&mut self.packets) {
             act(tap.input, &mut tap.writer);
         }
-        for tap in self.connections.iter_mut().chain(&mut self.flows) {
+        let records = self.connections.iter_mut().chain(&mut self.flows);
+        for tap in records.chain(&mut self.interfaces) {
             act(tap.input, &mut tap.writer);
         }
         for (taps, inputs) in &mut self.messages {

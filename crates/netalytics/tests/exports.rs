@@ -252,6 +252,48 @@ fn intervals_of_samples_contain_the_packets() {
     }
 }
 
+/// The counters of a real switch: last report minus the first, as tshark 4.0 decodes them.
+#[test]
+fn interfaces_have_the_differences_of_their_counters() {
+    let file = format!("{CAPTURES}/wswiki-sFlow-v5-100-ping-per-second.pcap");
+    let values = [
+        "in_bytes",
+        "in_packets",
+        "in_errors",
+        "in_discards",
+        "out_bytes",
+        "out_packets",
+        "out_errors",
+        "out_discards",
+    ];
+    let sums = |query: &str| {
+        let (rows, summary) = ask(&["-r", &file, query]);
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        let exports = &summary["exports"];
+        assert_eq!(exports["interface_counters"], 967, "{exports}");
+        // The first report of each of 24 interfaces is a base only.
+        assert_eq!(exports["interface_counters_read"], 943, "{exports}");
+        values.map(|name| number(&row[&format!("sum_{name}")]) as u64)
+    };
+    let all = values
+        .map(|name| format!("sum({name}) AS sum_{name}"))
+        .join(", ");
+    assert_eq!(
+        sums(&format!("SELECT {all} FROM interface")),
+        [9_144_983, 88_205, 0, 0, 9_837_412, 90_652, 2, 0]
+    );
+    assert_eq!(
+        sums(&format!("SELECT {all} FROM interface WHERE interface = 21")),
+        [4_454_380, 43_648, 0, 0, 4_628_457, 44_613, 0, 0]
+    );
+    let (rows, _) = ask(&["-r", &file, "PARSE interface WHERE interface = 21"]);
+    assert_eq!(rows.len(), 37);
+    assert_eq!(
+        (&rows[0]["exporter"], &rows[0]["speed"]),
+        (&"10.0.0.250".into(), &100_000_000.into())
+    );
+}
+
 #[test]
 fn a_sampled_record_counts_once_and_its_counters_are_scaled() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -400,11 +442,20 @@ fn queries_that_exports_cannot_answer_are_refused_before_they_run() {
         ),
         ("PARSE flow SAMPLE 0.1", "exporters sample"),
         ("PARSE (flow, packet)", "joined"),
+        (
+            "PARSE interface FROM 10.0.0.1:*",
+            "no addresses for FROM and TO",
+        ),
+        (
+            "PARSE interface SAMPLE auto ERROR 5% PROCESS (sum: value=in_bytes, w=10s)",
+            "not sampled",
+        ),
     ] {
         let args = with(query);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         refused(&args, words);
     }
+    refused(&["-r", &file, "PARSE interface"], "add --exports");
     refused(
         &[
             "--listen",

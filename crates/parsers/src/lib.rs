@@ -14,6 +14,7 @@ mod dialogue;
 pub mod exported;
 mod flow_context;
 pub mod flow_level;
+pub mod interface_counters;
 pub mod message;
 pub mod output;
 pub mod packet_level;

@@ -6,7 +6,9 @@ use tuple::Schema;
 
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
-use crate::{ProtocolDefinition, dns, http, memcached, mysql, nfs, postgresql, redis, tls};
+use crate::{
+    ProtocolDefinition, dns, http, interface_counters, memcached, mysql, nfs, postgresql, redis, tls,
+};
 
 /// Input of a parser.
 #[derive(Clone, Copy)]
@@ -19,6 +21,8 @@ pub enum ParserInput {
     Connections,
     /// Flow records, for [`flow_record`].
     Flows,
+    /// Counters of interfaces, for [`interface_counters`].
+    Interfaces,
     /// Byte streams or datagrams of a protocol; the number is the parser's variant.
     Messages(&'static ProtocolDefinition, u8),
 }
@@ -52,6 +56,10 @@ pub const PARSERS: &[ParserRegistration] = &[
     ParserRegistration {
         schema: flow_record::schema,
         reads: ParserInput::Flows,
+    },
+    ParserRegistration {
+        schema: interface_counters::schema,
+        reads: ParserInput::Interfaces,
     },
     ParserRegistration {
         schema: http::schema,

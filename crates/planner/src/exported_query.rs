@@ -9,6 +9,22 @@ use query::checked_query::QueryInput;
 
 use crate::PlanOptions;
 
+/// Checks a query for captured packets.
+///
+/// # Errors
+/// The reason, if only export messages have the tuples.
+pub fn check_captured(query: &CheckedQuery) -> Result<(), String> {
+    let reads = |input: &QueryInput| registry::find(&input.schema.name).map(|parser| parser.reads);
+    let mut inputs = query.inputs.iter();
+    if inputs.any(|input| matches!(reads(input), Some(ParserInput::Interfaces))) {
+        return Err(
+            "PARSE interface: counters of interfaces come from sFlow agents: add --exports, or --listen sflow://ADDR"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
 /// The query for export messages.
 ///
 /// # Errors
@@ -32,6 +48,18 @@ pub fn of(query: CheckedQuery, options: &PlanOptions) -> Result<CheckedQuery, St
         let name = &input.schema.name;
         match registry::find(name).map(|parser| parser.reads) {
             Some(ParserInput::Packets(_) | ParserInput::Flows) => {}
+            Some(ParserInput::Interfaces) if query.goal.is_set() => {
+                return Err(format!(
+                    "PARSE {name}: counters are not sampled, so that no rate determines their error"
+                ));
+            }
+            Some(ParserInput::Interfaces) if query.from.is_empty() && query.to.is_empty() => {}
+            Some(ParserInput::Interfaces) => {
+                return Err(format!(
+                    "PARSE {name}: an interface has no addresses for FROM and TO: WHERE exporter = '10.0.0.1' and \
+                     interface = 3"
+                ));
+            }
             Some(ParserInput::Messages(..)) => {
                 return Err(format!(
                     "PARSE {name}: samples and flow records have packet headers and counters only; messages and \

@@ -67,7 +67,7 @@ pub struct DiscardedPacket<'a> {
     pub header: &'a [u8],
 }
 
-/// Generic counters of an interface (record 0:1), since the agent's start.
+/// Generic counters of an interface (record 0:1), since the agent's start; all bits are set in one that is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterfaceCounters {
@@ -75,13 +75,15 @@ pub struct InterfaceCounters {
     pub domain: ExportDomain,
     /// Time of the datagram by the receiver's clock.
     pub received: Timestamp,
+    /// Time since the agent's start, in milliseconds modulo 2^32.
+    pub uptime_ms: u32,
     /// SNMP `ifIndex`.
     pub index: u32,
     /// Bits per second.
     pub speed: u64,
     /// Bytes received.
     pub in_bytes: u64,
-    /// Received unicast, multicast, and broadcast packets; `u32::MAX` stands for a counter that is not kept.
+    /// Received unicast, multicast, and broadcast packets.
     pub in_packets: [u32; 3],
     /// Received packets without a fault that were discarded.
     pub in_discards: u32,
@@ -346,6 +348,7 @@ fn interface_counters(datagram: &SflowDatagram, bytes: &[u8]) -> Option<Interfac
     Some(InterfaceCounters {
         domain: datagram.domain,
         received: datagram.received,
+        uptime_ms: datagram.uptime_ms,
         index,
         speed,
         in_bytes,

@@ -23,6 +23,8 @@ pub struct ExportAccounting {
     pub samples_read: u64,
     /// Flow records that became tuples.
     pub flows_read: u64,
+    /// Reports of interfaces that became tuples.
+    pub interfaces_read: u64,
     /// Samples whose packet cannot be decoded: not IP, fragments, cut headers.
     pub undecodable: u64,
     /// Records and samples that the query does not read: flow records if it reads packets, or the reverse.
@@ -78,6 +80,7 @@ impl ExportAccounting {
             (&mut self.stream_gaps, other.stream_gaps),
             (&mut self.samples_read, other.samples_read),
             (&mut self.flows_read, other.flows_read),
+            (&mut self.interfaces_read, other.interfaces_read),
             (&mut self.undecodable, other.undecodable),
             (&mut self.unread, other.unread),
             (&mut self.filtered, other.filtered),

@@ -7,8 +7,8 @@ use flow::flow_id;
 use parsers::FlowContext;
 use parsers::exported::{ExportOrigin, ExportedEnd, ExportedRecord};
 use telemetry::{
-    DiscardedPacket, ExportDomain, ExportedFlow, HeaderProtocol, PacketSample, SampleContext,
-    SamplingRate, SectionStart, TemplateRecord,
+    DiscardedPacket, ExportDomain, ExportedFlow, HeaderProtocol, InterfaceCounters, PacketSample,
+    SampleContext, SamplingRate, SectionStart, TemplateRecord,
 };
 use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, Timestamp};
 
@@ -16,6 +16,7 @@ use super::accounting::ExportAccounting;
 use super::configured::ExportFilter;
 use super::directions::ObservedDirections;
 use super::exporters::ExporterClocks;
+use super::interfaces::InterfaceReports;
 use super::private_elements::{self, ElementColumn};
 use super::sample_columns::SampleColumns;
 use crate::tuple_outputs::TupleOutputs;
@@ -34,6 +35,7 @@ pub(super) struct ExportRows {
     /// Columns of information elements, by output of flow records.
     pub elements: Vec<Vec<ElementColumn>>,
     pub directions: ObservedDirections,
+    pub interfaces: InterfaceReports,
     pub clocks: ExporterClocks,
     pub counts: ExportAccounting,
 }
@@ -109,6 +111,16 @@ impl ExportRows {
             now,
             outputs,
         );
+    }
+
+    /// Takes a report of an interface's counters.
+    pub fn on_counters(&mut self, counters: &InterfaceCounters, outputs: &mut TupleOutputs) {
+        if outputs.reads_interfaces()
+            && let Some(counts) = self.interfaces.counted(counters)
+        {
+            self.counts.interfaces_read += 1;
+            outputs.on_interface(&counts);
+        }
     }
 
     /// Takes a flow record.

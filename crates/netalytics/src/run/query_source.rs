@@ -49,7 +49,8 @@ impl QuerySource {
         telling: Verbosity,
         stop: &StopSignal,
     ) -> anyhow::Result<(Plan, QuerySource)> {
-        if flags.live.reads_exports()? {
+        let is_exported = flags.live.reads_exports()?;
+        if is_exported {
             query = exported_query::of(query, options).map_err(wrong_flags)?;
         }
         check_goal(&query, flags)?;
@@ -64,6 +65,9 @@ impl QuerySource {
             let (plan, source) = recording_replay::open(query, flags, options, telling)?;
             mention(&plan, telling);
             return Ok((plan, QuerySource::Recording(Box::new(source))));
+        }
+        if !is_exported {
+            exported_query::check_captured(&query).map_err(wrong_flags)?;
         }
         let mut plan = planner::lower_with(&query, options);
         mention(&plan, telling);

@@ -266,6 +266,7 @@ pub fn exports(e: &ExportAccounting) -> Counts {
         ("templates", d.templates),
         ("samples_read", e.samples_read),
         ("flow_records_read", e.flows_read),
+        ("interface_counters_read", e.interfaces_read),
         ("exporters", e.domains),
     ]
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plan::Plan;
-use planner::PlanOptions;
+use planner::{PlanOptions, exported_query};
 use query::{CheckedQuery, Diagnostic, TextSpan};
 use tuple::Schema;
 
@@ -41,17 +41,15 @@ impl QueryChecker {
         } else {
             self.check(text)?
         };
-        match capture.source {
-            JobSource::Interfaces => Ok(query),
-            JobSource::Exports => {
-                let whole = TextSpan {
-                    start: 0,
-                    end: text.len(),
-                };
-                planner::exported_query::of(query, &PlanOptions::default())
-                    .map_err(|why| vec![Diagnostic::new(whole, why)])
-            }
-        }
+        let checked = match capture.source {
+            JobSource::Interfaces => exported_query::check_captured(&query).map(|()| query),
+            JobSource::Exports => exported_query::of(query, &PlanOptions::default()),
+        };
+        let whole = TextSpan {
+            start: 0,
+            end: text.len(),
+        };
+        checked.map_err(|why| vec![Diagnostic::new(whole, why)])
     }
 
     /// The query of a job.
