@@ -43,6 +43,24 @@ pub fn at_work(mark: &str) -> Vec<String> {
     all.filter(|path| is_marked(path)).map(name).collect()
 }
 
+/// A process reads its own CPU time before the kernel has first looked at it: 0, which is no error.
+#[test]
+fn senders_that_have_just_started_report_their_time() {
+    for _ in 0..150 {
+        let sent = Command::new(BINARY)
+            .args(["calibrate", "--send", "300,10,127.0.0.1"])
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&sent.stderr);
+        assert!(sent.status.success(), "{said}");
+        let ns: f64 = String::from_utf8_lossy(&sent.stdout)
+            .trim()
+            .parse()
+            .expect("a number");
+        assert!(ns > 0.0);
+    }
+}
+
 #[test]
 fn a_calibration_measures_and_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -139,7 +139,8 @@ fn only_child(of: &mut Child) -> anyhow::Result<u32> {
     bail!("it has started nothing")
 }
 
-/// CPU time of all threads of a process, in nanoseconds.
+/// CPU time of all threads of a process, in nanoseconds. It is 0 until the kernel's first look at a process that has just
+/// started, and stays 0 in kernels that do not report it.
 pub fn processor_ns(pid: u32) -> io::Result<u64> {
     let mut all = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -151,15 +152,21 @@ pub fn processor_ns(pid: u32) -> io::Result<u64> {
             .split_whitespace()
             .next()
             .and_then(|ns| ns.parse().ok());
-        all += ns.ok_or_else(|| {
-            io::Error::other("the kernel does not report the CPU time of threads")
-        })?;
+        all += ns.ok_or_else(|| io::Error::other("unexpected schedstat"))?;
     }
-    if all == 0 {
+    Ok(all)
+}
+
+/// The CPU time between two readings of [`processor_ns`].
+///
+/// # Errors
+/// When nothing was reported.
+pub fn processor_ns_between(before: u64, after: u64) -> io::Result<u64> {
+    if after > before {
+        Ok(after - before)
+    } else {
         Err(io::Error::other(
             "the kernel does not report the CPU time of threads",
         ))
-    } else {
-        Ok(all)
     }
 }

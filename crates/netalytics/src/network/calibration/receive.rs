@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::namespace_lab::{LOOK, NamespaceLab, PATIENCE, processor_ns};
+use super::namespace_lab::{LOOK, NamespaceLab, PATIENCE, processor_ns, processor_ns_between};
 use super::sender::{TestTraffic, send};
 use super::switch::reachable;
 
@@ -78,7 +78,8 @@ pub fn measure(lab: &NamespaceLab, refuse_ns: f64, rounds: u8) -> anyhow::Result
             },
         )?;
         thread::sleep(LOOK * 5);
-        Ok(sender + (processor_ns(monitor.pid)? - before) as f64 / f64::from(PACKETS))
+        let taken = processor_ns_between(before, processor_ns(monitor.pid)?)?;
+        Ok(sender + taken as f64 / f64::from(PACKETS))
     })?;
     let of = [both[0] - alone[0], both[1] - alone[1]];
     let byte = ((of[1] - of[0]) / f64::from(PAYLOADS[1] - PAYLOADS[0])).max(0.001);
@@ -98,7 +99,7 @@ fn idle(pid: u32) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let before = processor_ns(pid)?;
     thread::sleep(IDLE);
-    Ok((processor_ns(pid)? - before) as f64 / begun.elapsed().as_nanos() as f64)
+    Ok(processor_ns(pid)?.saturating_sub(before) as f64 / begun.elapsed().as_nanos() as f64)
 }
 
 /// Minimum over several rounds, for small and large packets.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use super::namespace_lab::{NamespaceLab, processor_ns};
+use super::namespace_lab::{NamespaceLab, processor_ns, processor_ns_between};
 
 /// Packets per burst: more than the receiver reads at once, and no more than its queue holds.
 const BURST: u32 = 128;
@@ -72,10 +72,8 @@ pub fn be_sender(order: &str) -> anyhow::Result<String> {
             thread::sleep(PAUSE);
         }
     }
-    Ok(format!(
-        "{}\n",
-        (own_ns()? - own) as f64 / f64::from(packets)
-    ))
+    let taken = processor_ns_between(own, own_ns()?)?;
+    Ok(format!("{}\n", taken as f64 / f64::from(packets)))
 }
 
 fn own_ns() -> anyhow::Result<u64> {

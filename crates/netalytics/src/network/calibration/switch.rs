@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use super::namespace_lab::{FOLDER, LOOK, LabProcess, NamespaceLab, PATIENCE, processor_ns};
+use super::namespace_lab::{
+    FOLDER, LOOK, LabProcess, NamespaceLab, PATIENCE, processor_ns, processor_ns_between,
+};
 use super::sender::{TestTraffic, send};
 
 /// Database schema of Open vSwitch.
@@ -225,7 +227,7 @@ impl LabSwitch<'_> {
                 bail!("{copied} of {more} packets were copied");
             }
         }
-        Ok((after - taken) as f64 / more as f64)
+        Ok(processor_ns_between(taken, after)? as f64 / more as f64)
     }
 
     /// Packets sent to a port, once the count is stable.
