@@ -10,7 +10,9 @@ mod accounting;
 mod configured;
 mod directions;
 mod exporters;
+mod flow_columns;
 mod interfaces;
+mod port_set;
 mod private_elements;
 mod rows;
 mod sample_columns;
@@ -24,6 +26,7 @@ use flow::CaptureLoss;
 use plan::MonitorSpec;
 pub use telemetry::ElementDefinitions;
 use telemetry::{ExportDecoder, ExportEvent, ExportLimits};
+use tuple::TupleWriter;
 use wire::{FiveTuple, Packet, Timestamp, TransportHeader};
 
 pub use accounting::{ExportAccounting, ExporterState};
@@ -35,8 +38,11 @@ use crate::tuple_outputs::TupleOutputs;
 use configured::ExportFilter;
 use directions::ObservedDirections;
 use exporters::ExporterClocks;
+use flow_columns::FlowColumns;
 use interfaces::InterfaceReports;
+use port_set::PortSet;
 use rows::ExportRows;
+use sample_columns::SampleColumns;
 use streams::{MessageStreams, SegmentOutcome};
 
 /// Interval in event time at which the states of exporters are collected.
@@ -67,12 +73,12 @@ pub struct ExportReader {
 }
 
 impl ExportReader {
-    /// A reader for the parsers of a plan. `server_ports` is ascending: ports at which a side is the server.
+    /// A reader for the parsers of a plan. `server_ports`: ports at which a side is the server.
     #[must_use]
     pub fn new(
         spec: &MonitorSpec,
         outputs: &TupleOutputs,
-        server_ports: Arc<[u16]>,
+        server_ports: &[u16],
         config: ExportConfig,
     ) -> ExportReader {
         let mut decoder = ExportDecoder::new(ExportLimits::default());
@@ -80,19 +86,21 @@ impl ExportReader {
             .templates
             .as_ref()
             .is_none_or(|file| file.restore(&mut decoder));
+        let columns = |writer: &TupleWriter| {
+            let elements = private_elements::columns(writer, &config.elements);
+            (FlowColumns::of(writer), elements)
+        };
         ExportReader {
             decoder,
             templates: config.templates.map(|file| (file, Timestamp::MIN)),
             streams: MessageStreams::default(),
             rows: ExportRows {
                 filter: ExportFilter::new(spec, config.exporters),
-                server_ports,
+                server_ports: PortSet::new(server_ports),
                 reads_packets: outputs.reads_packets(),
                 reads_flows: outputs.reads_flows(),
-                elements: outputs
-                    .flow_writers()
-                    .map(|writer| private_elements::columns(writer, &config.elements))
-                    .collect(),
+                columns: outputs.flow_writers().map(columns).collect(),
+                sample_columns: outputs.packet_writers().map(SampleColumns::of).collect(),
                 directions: ObservedDirections::default(),
                 interfaces: InterfaceReports::default(),
                 clocks: ExporterClocks::default(),

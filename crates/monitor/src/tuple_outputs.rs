@@ -2,7 +2,6 @@
 
 use flow::TrackingDetail;
 use parsers::application::{self, Signature};
-use parsers::exported::{self, ExportedRecord};
 use parsers::flow_level::{flow_record, tcp_conn_time};
 use parsers::interface_counters::{self, InterfaceCounts};
 use parsers::packet_level::{HeaderBatch, HeaderColumns, PacketParser};
@@ -393,19 +392,23 @@ impl TupleOutputs {
         }
     }
 
-    /// Handles a packet that an exporter sampled.
+    /// Handles a packet that an exporter sampled; `write_sample` writes further columns, by the place of the writer in
+    /// [`TupleOutputs::packet_writers`].
     pub fn on_sampled_packet(
         &mut self,
         packet: &Packet<'_>,
         flow: &FlowContext,
-        write_sample: impl Fn(&mut TupleWriter),
+        write_sample: impl Fn(usize, &mut TupleWriter),
     ) {
-        for tap in &mut self.packets {
-            if tap.writer.schema().name == "packet" {
-                write_sample(&mut tap.writer);
-            }
+        for (output, tap) in self.packets.iter_mut().enumerate() {
+            write_sample(output, &mut tap.writer);
             (tap.parse)(packet, flow, &mut tap.writer);
         }
+    }
+
+    /// Writers of packets.
+    pub fn packet_writers(&self) -> impl Iterator<Item = &TupleWriter> {
+        self.packets.iter().map(|tap| &tap.writer)
     }
 
     /// Writers of flow records.
@@ -413,17 +416,9 @@ impl TupleOutputs {
         self.flows.iter().map(|tap| &tap.writer)
     }
 
-    /// Handles a flow record of an exporter; `before` writes further columns, by the place of the writer in
-    /// [`TupleOutputs::flow_writers`].
-    pub fn on_exported_flow(
-        &mut self,
-        record: &ExportedRecord,
-        mut before: impl FnMut(usize, &mut TupleWriter),
-    ) {
-        for (place, tap) in self.flows.iter_mut().enumerate() {
-            before(place, &mut tap.writer);
-            exported::write_record(&mut tap.writer, record);
-        }
+    /// The same writers, for rows of exporters.
+    pub fn flow_writers_mut(&mut self) -> impl Iterator<Item = &mut TupleWriter> {
+        self.flows.iter_mut().map(|tap| &mut tap.writer)
     }
 
     /// Handles the counts of an interface.

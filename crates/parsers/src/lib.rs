@@ -11,7 +11,6 @@ pub mod application;
 pub mod community_id;
 #[cfg(test)]
 mod dialogue;
-pub mod exported;
 mod flow_context;
 pub mod flow_level;
 pub mod interface_counters;

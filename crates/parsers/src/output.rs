@@ -464,7 +464,7 @@ fn write_flow(w: &mut TupleWriter, flow: &FlowContext) {
 }
 
 /// Writes the transport protocol.
-pub(crate) fn write_transport(w: &mut TupleWriter, protocol: IpProtocol) {
+pub fn write_transport(w: &mut TupleWriter, protocol: IpProtocol) {
     if w.wants(common::TRANSPORT) {
         match protocol {
             IpProtocol::TCP => w.text(common::TRANSPORT, b"tcp"),

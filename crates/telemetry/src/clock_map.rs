@@ -8,6 +8,8 @@ use std::hash::Hash;
 pub struct ClockMap<K, V> {
     slots_by_key: HashMap<K, usize>,
     slots: Vec<ClockSlot<K, V>>,
+    /// Slot of the latest key, which is often asked for again.
+    latest: usize,
     hand: usize,
     capacity: usize,
 }
@@ -26,6 +28,7 @@ impl<K: Hash + Eq + Copy, V> ClockMap<K, V> {
         ClockMap {
             slots_by_key: HashMap::new(),
             slots: Vec::new(),
+            latest: 0,
             hand: 0,
             capacity: capacity.max(1),
         }
@@ -33,14 +36,22 @@ impl<K: Hash + Eq + Copy, V> ClockMap<K, V> {
 
     /// The value of a key, without noting the use.
     pub fn get(&self, key: &K) -> Option<&V> {
-        Some(&self.slots[*self.slots_by_key.get(key)?].value)
+        Some(&self.slots[self.place(key)?].value)
     }
 
     /// The value of a key; notes the use.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let slot = &mut self.slots[*self.slots_by_key.get(key)?];
+        self.latest = self.place(key)?;
+        let slot = &mut self.slots[self.latest];
         slot.is_used = true;
         Some(&mut slot.value)
+    }
+
+    fn place(&self, key: &K) -> Option<usize> {
+        match self.slots.get(self.latest) {
+            Some(slot) if slot.key == *key => Some(self.latest),
+            _ => self.slots_by_key.get(key).copied(),
+        }
     }
 
     /// All entries.

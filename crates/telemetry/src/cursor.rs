@@ -61,15 +61,19 @@ impl<'a> Cursor<'a> {
 }
 
 /// An unsigned integer of one to eight bytes (reduced-size encoding, RFC 7011 section 6.2).
+#[inline]
 pub(crate) fn unsigned(bytes: &[u8]) -> Option<u64> {
-    if bytes.is_empty() || bytes.len() > 8 {
-        return None;
+    match bytes.len() {
+        1 => Some(bytes[0].into()),
+        2 => Some(u16::from_be_bytes(bytes.try_into().ok()?).into()),
+        4 => Some(u32::from_be_bytes(bytes.try_into().ok()?).into()),
+        8 => Some(u64::from_be_bytes(bytes.try_into().ok()?)),
+        3..=7 => {
+            let shift = |value, byte: &u8| value << 8 | u64::from(*byte);
+            Some(bytes.iter().fold(0, shift))
+        }
+        _ => None,
     }
-    Some(
-        bytes
-            .iter()
-            .fold(0, |value, byte| value << 8 | u64::from(*byte)),
-    )
 }
 
 #[cfg(test)]

@@ -423,13 +423,16 @@ impl ExportDecoder {
         let mut cursor = Cursor::new(set);
         let mut records = 0;
         while let Some(found) = template.next_record(&mut cursor) {
-            let fields = RecordFields::of(domain, header, &found?);
+            let mut fields = RecordFields::new(ExportedFlow::new(domain, header.exported));
+            fields.take_all(&found?);
             records += 1;
             self.counters.options += 1;
             let state = self.domain(domain);
             state.exporter_start_ms = fields.exporter_start_ms().or(state.exporter_start_ms);
-            if state.samplers.learn(&fields.sampling) {
-                learn_of_exporter(&mut self.exporters, domain, &fields.sampling);
+            if let Some(sampling) = &fields.sampling
+                && state.samplers.learn(sampling)
+            {
+                learn_of_exporter(&mut self.exporters, domain, sampling);
             }
         }
         Ok(records)
@@ -450,18 +453,21 @@ impl ExportDecoder {
         };
         let exporter = (domain.exporter, domain.protocol);
         let exporter_rates = self.exporters.get_mut(&exporter);
+        let rate_of = |sampling: &SamplingFields| {
+            let rate = state.samplers.rate_of(sampling);
+            rate.or_else(|| exporter_rates.as_ref()?.rate_of(sampling))
+        };
+        let usual_rate = rate_of(&SamplingFields::default());
         let mut cursor = Cursor::new(set);
         let mut records = 0;
         while let Some(found) = template.next_record(&mut cursor) {
             let found = found?;
             records += 1;
-            let mut fields = RecordFields::of(domain, header, &found);
+            let mut fields = RecordFields::new(ExportedFlow::new(domain, header.exported));
+            fields.take_all(&found);
             self.counters.times_rejected += fields.finish(header, state.exporter_start_ms);
-            let (record, sampling) = (&mut fields.record, &fields.sampling);
-            record.rate = state
-                .samplers
-                .rate_of(sampling)
-                .or_else(|| exporter_rates.as_ref()?.rate_of(sampling));
+            let record = &mut fields.record;
+            record.rate = fields.sampling.as_ref().map_or(usual_rate, rate_of);
             if let Some(totals) = record.totals.take() {
                 let is_known = subtract_totals(&mut self.totals, record, totals);
                 self.counters.totals_without_base += u64::from(!is_known);

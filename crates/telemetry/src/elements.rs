@@ -5,7 +5,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::Timestamp;
 
-use crate::ExportDomain;
 use crate::cursor::unsigned;
 use crate::exported_flow::{ExportedFlow, FlowDirection, PacketSection, SectionStart};
 use crate::sampling::SamplingFields;
@@ -40,28 +39,27 @@ struct TimeFields {
 #[derive(Debug)]
 pub(crate) struct RecordFields<'a> {
     pub record: ExportedFlow<'a>,
-    pub sampling: SamplingFields,
+    /// `None` if the record has none of them.
+    pub sampling: Option<SamplingFields>,
     times: TimeFields,
 }
 
 impl<'a> RecordFields<'a> {
+    #[inline]
     pub fn new(record: ExportedFlow<'a>) -> RecordFields<'a> {
         RecordFields {
             record,
-            sampling: SamplingFields::default(),
+            sampling: None,
             times: TimeFields::default(),
         }
     }
 
-    /// The fields of a record.
-    pub fn of(
-        domain: ExportDomain,
-        header: &MessageHeader,
-        record: &TemplateRecord<'a>,
-    ) -> RecordFields<'a> {
-        let mut fields = RecordFields::new(ExportedFlow::new(domain, header.exported));
-        record.fields().for_each(|field| fields.take(field));
-        fields
+    /// Takes the fields of a record.
+    #[inline]
+    pub fn take_all(&mut self, record: &TemplateRecord<'a>) {
+        for field in record.fields() {
+            self.take(field);
+        }
     }
 
     /// Start of the exporter, if the record has it (element 160).
@@ -70,6 +68,7 @@ impl<'a> RecordFields<'a> {
     }
 
     /// Takes a field; unknown elements and values of an impossible length are ignored.
+    #[inline]
     pub fn take(&mut self, field: TemplateField<'a>) {
         match field.element.enterprise {
             0 => self.take_registered(field.element.id, field.value),
@@ -82,6 +81,7 @@ impl<'a> RecordFields<'a> {
         }
     }
 
+    #[inline]
     fn take_registered(&mut self, id: u16, value: &'a [u8]) {
         let record = &mut self.record;
         match id {
@@ -133,15 +133,9 @@ impl<'a> RecordFields<'a> {
             530 => record.path_delay_mean_ns = micros(value),
             531 => record.path_delay_min_ns = micros(value),
             532 => record.path_delay_max_ns = micros(value),
-            34 | 50 => {
-                self.sampling.interval = self.sampling.interval.max(unsigned(value).unwrap_or(0))
+            34 | 48 | 50 | 302 | 305 | 306 | 309..=311 => {
+                self.sampling.get_or_insert_default().take(id, value);
             }
-            48 | 302 => self.sampling.sampler = unsigned(value),
-            305 => self.sampling.selected = unsigned(value).unwrap_or(0),
-            306 => self.sampling.skipped = unsigned(value),
-            309 => self.sampling.size = unsigned(value).unwrap_or(0),
-            310 => self.sampling.population = unsigned(value).unwrap_or(0),
-            311 => self.sampling.probability = float(value).unwrap_or(0.0),
             _ => self.times.take(id, value),
         }
     }
@@ -160,6 +154,7 @@ impl<'a> RecordFields<'a> {
 }
 
 impl TimeFields {
+    #[inline]
     fn take(&mut self, id: u16, value: &[u8]) {
         let form = match id {
             22 | 21 => narrow(value).map(TimeForm::Uptime),
@@ -259,6 +254,7 @@ fn is_plausible(time: i64, exported: Timestamp) -> bool {
 }
 
 /// An unsigned value that fits into `T`.
+#[inline]
 fn narrow<T: TryFrom<u64>>(value: &[u8]) -> Option<T> {
     unsigned(value).and_then(|value| T::try_from(value).ok())
 }
@@ -290,7 +286,7 @@ pub(crate) fn ntp(value: &[u8]) -> Option<i64> {
         .checked_add(nanos as i64)
 }
 
-fn float(value: &[u8]) -> Option<f64> {
+pub(crate) fn float(value: &[u8]) -> Option<f64> {
     match *value {
         [a, b, c, d] => Some(f64::from(f32::from_be_bytes([a, b, c, d]))),
         _ => Some(f64::from_be_bytes(value.try_into().ok()?)),
@@ -313,6 +309,7 @@ fn with_lower(both: Option<u16>, value: &[u8]) -> Option<u16> {
     narrow::<u8>(value).map(|lower| both.unwrap_or(0) & 0xff00 | u16::from(lower))
 }
 
+#[inline]
 fn ipv4(value: &[u8]) -> Option<IpAddr> {
     <[u8; 4]>::try_from(value)
         .ok()
@@ -326,6 +323,7 @@ fn ipv6(value: &[u8]) -> Option<IpAddr> {
 }
 
 /// Some exporters send fields of both IP versions and set the unused one to zero.
+#[inline]
 fn take_address(slot: &mut Option<IpAddr>, address: Option<IpAddr>) {
     let is_unused = |address: &IpAddr| address.is_unspecified();
     if slot.as_ref().is_none_or(is_unused) && address.is_some() {
@@ -336,8 +334,8 @@ fn take_address(slot: &mut Option<IpAddr>, address: Option<IpAddr>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ExportProtocol;
     use crate::element_id::ElementId;
+    use crate::{ExportDomain, ExportProtocol};
 
     const EXPORTED: i64 = 1_700_000_000 * 1_000_000_000;
 

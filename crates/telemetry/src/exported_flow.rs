@@ -118,6 +118,7 @@ pub(crate) struct FlowTotals {
 
 impl<'a> ExportedFlow<'a> {
     /// A record without fields.
+    #[inline]
     #[must_use]
     pub fn new(domain: ExportDomain, exported: Timestamp) -> ExportedFlow<'a> {
         ExportedFlow {

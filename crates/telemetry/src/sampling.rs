@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::cursor::unsigned;
+use crate::elements::float;
+
 /// One of `packets` packets is measured; 1 without sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SamplingRate {
@@ -51,6 +54,21 @@ pub(crate) struct SamplingFields {
 }
 
 impl SamplingFields {
+    /// Takes a field with one of these elements.
+    pub fn take(&mut self, id: u16, value: &[u8]) {
+        let number = || unsigned(value).unwrap_or(0);
+        match id {
+            34 | 50 => self.interval = self.interval.max(number()),
+            48 | 302 => self.sampler = unsigned(value),
+            305 => self.selected = number(),
+            306 => self.skipped = unsigned(value),
+            309 => self.size = number(),
+            310 => self.population = number(),
+            311 => self.probability = float(value).unwrap_or(0.0),
+            _ => {}
+        }
+    }
+
     /// One of how many packets; `None` if unknown or impossible.
     pub fn rate(&self) -> Option<f64> {
         let rate = if self.interval > 0 {

@@ -1,39 +1,34 @@
 //! Tuples of samples and flow records.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use flow::flow_id;
 use parsers::FlowContext;
-use parsers::exported::{ExportOrigin, ExportedEnd, ExportedRecord};
 use telemetry::{
     DiscardedPacket, ExportDomain, ExportedFlow, HeaderProtocol, InterfaceCounters, PacketSample,
-    SampleContext, SamplingRate, SectionStart, TemplateRecord,
+    SampleContext, SectionStart, TemplateRecord,
 };
-use wire::{Addr, CapturedPacket, Endpoint, FiveTuple, IpProtocol, LinkType, Packet, Timestamp};
+use wire::{CapturedPacket, FiveTuple, IpProtocol, LinkType, Packet, Timestamp};
 
 use super::accounting::ExportAccounting;
 use super::configured::ExportFilter;
 use super::directions::ObservedDirections;
 use super::exporters::ExporterClocks;
+use super::flow_columns::{FlowColumns, FlowRow, is_biflow, rate_from};
 use super::interfaces::InterfaceReports;
+use super::port_set::PortSet;
 use super::private_elements::{self, ElementColumn};
-use super::sample_columns::SampleColumns;
+use super::sample_columns::{ExportOrigin, SampleColumns, SampleRow};
 use crate::tuple_outputs::TupleOutputs;
-
-/// Bits of TCP flags.
-const FIN: u16 = 1;
-const RST: u16 = 4;
 
 /// State for tuples of export messages.
 pub(super) struct ExportRows {
     pub filter: ExportFilter,
-    /// Ascending.
-    pub server_ports: Arc<[u16]>,
+    pub server_ports: PortSet,
     pub reads_packets: bool,
     pub reads_flows: bool,
-    /// Columns of information elements, by output of flow records.
-    pub elements: Vec<Vec<ElementColumn>>,
+    /// Columns by output of flow records, and those of information elements.
+    pub columns: Vec<(FlowColumns, Vec<ElementColumn>)>,
+    /// Columns by output of packets.
+    pub sample_columns: Vec<SampleColumns>,
     pub directions: ObservedDirections,
     pub interfaces: InterfaceReports,
     pub clocks: ExporterClocks,
@@ -68,7 +63,7 @@ impl ExportRows {
         }
         let rate = (sample.rate > 0).then_some(f64::from(sample.rate));
         let rate_from = if rate.is_some() { "record" } else { "assumed" };
-        let sampled = SampleColumns::of_sflow(&sample.context, rate_from, None);
+        let sampled = SampleRow::of_sflow(&sample.context, rate_from, None);
         let header = SampledHeader {
             link_type: link_type(sample.protocol),
             bytes: sample.header,
@@ -96,7 +91,7 @@ impl ExportRows {
             self.counts.unread += 1;
             return;
         }
-        let sampled = SampleColumns::of_sflow(&discarded.context, "record", Some(discarded.reason));
+        let sampled = SampleRow::of_sflow(&discarded.context, "record", Some(discarded.reason));
         let header = SampledHeader {
             link_type: link_type(discarded.protocol),
             bytes: discarded.header,
@@ -136,7 +131,7 @@ impl ExportRows {
             && self.reads_packets
         {
             let rate = flow.rate.map(|rate| rate.packets);
-            let sampled = SampleColumns {
+            let sampled = SampleRow {
                 origin: origin(flow),
                 discard_reason: None,
                 context: None,
@@ -168,15 +163,21 @@ impl ExportRows {
         let configured = self.filter.exporters.as_ref();
         let unscaled = configured.map(|exporters| exporters.unscaled(flow));
         let flow = unscaled.as_ref().unwrap_or(flow);
-        let record = self.record(flow, correction_ns, now);
-        let end = |end: &ExportedEnd| Endpoint {
-            addr: end.addr.unwrap_or_default(),
-            port: end.port.unwrap_or(0),
+        let protocol = IpProtocol(flow.protocol.unwrap_or(0));
+        let ports = (flow.source_port, flow.destination_port);
+        let exported = flow.start.or(flow.end).unwrap_or(flow.exported);
+        let row = FlowRow {
+            flow,
+            is_from_client: is_biflow(flow) || self.is_client(ports.0, ports.1, protocol),
+            first_ts: exported.plus(correction_ns),
+            now,
         };
-        let ends = (end(&record.client), end(&record.server));
-        if !self.filter.matches(&flow.domain, ends.0, ends.1) {
-            self.counts.filtered += 1;
-            return;
+        if !self.filter.passes_all() {
+            let [client, server] = row.ends();
+            if !self.filter.matches(&flow.domain, client, server) {
+                self.counts.filtered += 1;
+                return;
+            }
         }
         self.counts.assumed_rates += u64::from(flow.rate.is_none());
         self.counts.without_counters += u64::from(
@@ -186,18 +187,19 @@ impl ExportRows {
                 .is_none(),
         );
         self.counts.flows_read += 1;
-        outputs.on_exported_flow(&record, |output, w| {
+        for ((columns, elements), w) in self.columns.iter().zip(outputs.flow_writers_mut()) {
             if let Some(fields) = &fields {
-                private_elements::write(w, &self.elements[output], fields);
+                private_elements::write(w, elements, fields);
             }
-        });
+            columns.write(w, &row);
+        }
     }
 
     fn write_packet(
         &mut self,
         domain: &ExportDomain,
         header: &SampledHeader<'_>,
-        sampled: &SampleColumns<'_>,
+        sampled: &SampleRow<'_>,
         rate: Option<f64>,
         now: Timestamp,
         outputs: &mut TupleOutputs,
@@ -241,104 +243,15 @@ impl ExportRows {
             vlan: packet.vlan,
             proxied: None,
         };
-        outputs.on_sampled_packet(&packet, &context, |w| sampled.write(w));
-    }
-
-    /// The record with client and server, and its counters scaled.
-    fn record(
-        &self,
-        flow: &ExportedFlow<'_>,
-        correction_ns: i64,
-        now: Timestamp,
-    ) -> ExportedRecord {
-        let rate = flow.rate.map_or(1.0, |rate| rate.packets);
-        let scaled = |count: Option<u64>| count.map(|count| scale(count, rate));
-        let sender = ExportedEnd {
-            addr: flow.source.map(Addr::from),
-            port: flow.source_port,
-            packets: scaled(flow.packets),
-            bytes: scaled(flow.bytes.or(flow.layer2_bytes)),
-            autonomous_system: flow.source_as,
-            mac: flow.source_mac,
-        };
-        let receiver = ExportedEnd {
-            addr: flow.destination.map(Addr::from),
-            port: flow.destination_port,
-            packets: scaled(flow.reverse_packets),
-            bytes: scaled(flow.reverse_bytes),
-            autonomous_system: flow.destination_as,
-            mac: flow.destination_mac,
-        };
-        let protocol = flow.protocol.map(IpProtocol);
-        let is_biflow = flow.reverse_packets.or(flow.reverse_bytes).is_some();
-        let is_from_client = is_biflow
-            || self.is_client(
-                flow.source_port,
-                flow.destination_port,
-                protocol.unwrap_or(IpProtocol(0)),
-            );
-        let (client, server) = if is_from_client {
-            (sender, receiver)
-        } else {
-            (receiver, sender)
-        };
-        let first_ts = flow
-            .start
-            .or(flow.end)
-            .unwrap_or(flow.exported)
-            .plus(correction_ns);
-        let end = |ip: Option<IpAddr>, port: Option<u16>| Endpoint {
-            addr: ip.map(Addr::from).unwrap_or_default(),
-            port: port.unwrap_or(0),
-        };
-        let key = FiveTuple {
-            src: end(flow.source, flow.source_port),
-            dst: end(flow.destination, flow.destination_port),
-            protocol: protocol.unwrap_or(IpProtocol(0)),
-        };
-        ExportedRecord {
-            id: flow_id(&key.flow_key().0, first_ts),
-            origin: ExportOrigin {
-                input: if is_from_client {
-                    flow.input
-                } else {
-                    flow.output
-                },
-                output: if is_from_client {
-                    flow.output
-                } else {
-                    flow.input
-                },
-                ..origin(flow)
-            },
-            client,
-            server,
-            client_guessed: !is_biflow,
-            protocol,
-            vlan: flow.vlan,
-            first_ts,
-            duration_ns: flow
-                .start
-                .zip(flow.end)
-                .map(|(start, end)| end.since(start))
-                .filter(|ns| *ns >= 0),
-            now,
-            packet_rate: 1.0 / rate.max(1.0),
-            tcp_flags: flow.tcp_flags,
-            reason: reason(flow),
-            path_delay_ns: [
-                flow.path_delay_mean_ns,
-                flow.path_delay_min_ns,
-                flow.path_delay_max_ns,
-            ],
-        }
+        outputs.on_sampled_packet(&packet, &context, |output, w| {
+            self.sample_columns[output].write(w, sampled);
+        });
     }
 
     /// Whether the sender is the client: the other side has the port of a known server, or for TCP the lower port.
     fn is_client(&self, from: Option<u16>, to: Option<u16>, protocol: IpProtocol) -> bool {
-        let is_server = |port: Option<u16>| {
-            port.is_some_and(|port| self.server_ports.binary_search(&port).is_ok())
-        };
+        let is_server =
+            |port: Option<u16>| port.is_some_and(|port| self.server_ports.contains(port));
         match (is_server(from), is_server(to)) {
             (true, false) => false,
             (false, true) => true,
@@ -352,9 +265,7 @@ fn origin(flow: &ExportedFlow<'_>) -> ExportOrigin {
     ExportOrigin {
         exporter: flow.domain.exporter.into(),
         domain: flow.domain.id,
-        rate_from: flow
-            .rate
-            .map_or("assumed", |rate: SamplingRate| rate.source.name()),
+        rate_from: rate_from(flow),
         input: flow.input,
         output: flow.output,
     }
@@ -371,27 +282,5 @@ fn link_type(protocol: HeaderProtocol) -> LinkType {
         HeaderProtocol::Ipv4 | HeaderProtocol::Ipv6 => LinkType::Raw,
         HeaderProtocol::Mpls => LinkType::MPLS,
         HeaderProtocol::Other(_) => LinkType::Other(u16::MAX),
-    }
-}
-
-/// A count times a rate, rounded.
-fn scale(count: u64, rate: f64) -> u64 {
-    if rate == 1.0 {
-        count
-    } else {
-        (count as f64 * rate).round() as u64
-    }
-}
-
-/// The reason of a record (element 136), in the words of the column `reason`.
-fn reason(flow: &ExportedFlow<'_>) -> Option<&'static str> {
-    match (flow.end_reason?, flow.tcp_flags.unwrap_or(0)) {
-        (1, _) => Some("idle"),
-        (2, _) => Some("active_timeout"),
-        (3, flags) if flags & RST != 0 => Some("rst"),
-        (3, flags) if flags & FIN != 0 => Some("fin"),
-        (4, _) => Some("end_of_input"),
-        (5, _) => Some("evicted"),
-        _ => None,
     }
 }

@@ -1,14 +1,30 @@
-//! Columns of `packet` that an exporter adds to a sampled packet.
+//! Columns of `packet` that an exporter adds to a sampled packet. Only those that the query reads are computed.
 
-use parsers::exported::ExportOrigin;
+use std::net::IpAddr;
+
 use parsers::packet_level::packet;
 use telemetry::{SampleContext, SampleInterface, SampleTunnel};
 use tuple::{FieldId, TupleWriter};
 use wire::Addr;
 
+/// Exporter of a sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExportOrigin {
+    /// Its address.
+    pub exporter: Addr,
+    /// Observation domain, source, or sub-agent.
+    pub domain: u32,
+    /// Origin of the sampling rate: `record`, `options`, `query`, or `assumed`.
+    pub rate_from: &'static str,
+    /// Interface that receives the packets.
+    pub input: Option<u32>,
+    /// Interface that sends the packets.
+    pub output: Option<u32>,
+}
+
 /// A sample without its packet.
 #[derive(Clone, Copy)]
-pub(super) struct SampleColumns<'a> {
+pub(super) struct SampleRow<'a> {
     /// The exporter.
     pub origin: ExportOrigin,
     /// Reason of a discard.
@@ -17,18 +33,107 @@ pub(super) struct SampleColumns<'a> {
     pub context: Option<&'a SampleContext<'a>>,
 }
 
-impl<'a> SampleColumns<'a> {
-    /// The columns of an sFlow sample.
+/// Writes one column.
+type WriteColumn = fn(&mut TupleWriter, FieldId, &SampleRow<'_>);
+
+/// Columns of a writer that samples fill.
+pub(super) struct SampleColumns(Vec<(FieldId, WriteColumn)>);
+
+const COLUMNS: &[(FieldId, WriteColumn)] = &[
+    (packet::EXPORTER, |w, id, row| {
+        w.ip(id, &row.origin.exporter.0);
+    }),
+    (packet::OBSERVATION_DOMAIN, |w, id, row| {
+        w.u64(id, row.origin.domain.into());
+    }),
+    (packet::RATE_FROM, |w, id, row| {
+        w.text(id, row.origin.rate_from.as_bytes());
+    }),
+    (packet::INPUT_INTERFACE, |w, id, row| {
+        number(w, id, row.origin.input);
+    }),
+    (packet::OUTPUT_INTERFACE, |w, id, row| {
+        number(w, id, row.origin.output);
+    }),
+    (packet::DISCARD_REASON, |w, id, row| {
+        number(w, id, row.discard_reason);
+    }),
+    (packet::QUEUE_BYTES, |w, id, row| {
+        number(w, id, row.of(|of| of.queue_bytes));
+    }),
+    (packet::INPUT_VLAN, |w, id, row| {
+        number(w, id, row.of(|of| vlan(of.input_vlan)));
+    }),
+    (packet::OUTPUT_VLAN, |w, id, row| {
+        number(w, id, row.of(|of| vlan(of.output_vlan)));
+    }),
+    (packet::INPUT_VNI, |w, id, row| {
+        number(w, id, row.of(|of| of.input_tunnel.vni));
+    }),
+    (packet::OUTPUT_VNI, |w, id, row| {
+        number(w, id, row.of(|of| of.output_tunnel.vni));
+    }),
+    (packet::TRANSIT_DELAY_NS, |w, id, row| {
+        if let Some(ns) = row.of(|of| of.transit_delay_ns) {
+            w.i64(id, ns.into());
+        }
+    }),
+    (packet::VLAN_STACK, |w, id, row| {
+        text(w, id, row.of(|of| of.vlan_stack));
+    }),
+    (packet::INPUT_TUNNEL_SRC_IP, |w, id, row| {
+        address(w, id, row.of(|of| end(&of.input_tunnel, 0)));
+    }),
+    (packet::INPUT_TUNNEL_DST_IP, |w, id, row| {
+        address(w, id, row.of(|of| end(&of.input_tunnel, 1)));
+    }),
+    (packet::OUTPUT_TUNNEL_SRC_IP, |w, id, row| {
+        address(w, id, row.of(|of| end(&of.output_tunnel, 0)));
+    }),
+    (packet::OUTPUT_TUNNEL_DST_IP, |w, id, row| {
+        address(w, id, row.of(|of| end(&of.output_tunnel, 1)));
+    }),
+    (packet::NEXT_HOP, |w, id, row| {
+        address(w, id, row.of(|of| of.route?.next_hop));
+    }),
+    (packet::SRC_PREFIX_LENGTH, |w, id, row| {
+        number(w, id, row.of(|of| Some(of.route?.source_prefix_len)));
+    }),
+    (packet::DST_PREFIX_LENGTH, |w, id, row| {
+        number(w, id, row.of(|of| Some(of.route?.destination_prefix_len)));
+    }),
+    (packet::BGP_NEXT_HOP, |w, id, row| {
+        address(w, id, row.of(|of| of.gateway?.next_hop));
+    }),
+    (packet::SRC_AS, |w, id, row| {
+        number(w, id, row.of(|of| Some(of.gateway?.source_as)));
+    }),
+    (packet::SRC_PEER_AS, |w, id, row| {
+        number(w, id, row.of(|of| Some(of.gateway?.source_peer_as)));
+    }),
+    (packet::DST_AS, |w, id, row| {
+        number(w, id, row.of(|of| of.gateway?.path.last));
+    }),
+    (packet::DST_PEER_AS, |w, id, row| {
+        number(w, id, row.of(|of| of.gateway?.path.first));
+    }),
+    (packet::AS_PATH, |w, id, row| {
+        text(w, id, row.of(|of| Some(of.gateway?.path)));
+    }),
+];
+
+impl<'a> SampleRow<'a> {
+    /// An sFlow sample.
     pub fn of_sflow(
         context: &'a SampleContext<'a>,
         rate_from: &'static str,
         discard_reason: Option<u32>,
-    ) -> SampleColumns<'a> {
+    ) -> SampleRow<'a> {
         let discarded = match context.output {
             SampleInterface::Discarded(reason) => Some(reason),
             _ => None,
         };
-        SampleColumns {
+        SampleRow {
             origin: ExportOrigin {
                 exporter: context.domain.exporter.into(),
                 domain: context.domain.id,
@@ -41,98 +146,51 @@ impl<'a> SampleColumns<'a> {
         }
     }
 
+    /// The value of a part of the agent's data.
+    fn of<T>(&self, part: impl Fn(&SampleContext<'a>) -> Option<T>) -> Option<T> {
+        self.context.and_then(part)
+    }
+}
+
+impl SampleColumns {
+    pub fn of(w: &TupleWriter) -> SampleColumns {
+        let is_packet = w.schema().name == "packet";
+        let wanted = COLUMNS.iter().filter(|(id, _)| is_packet && w.wants(*id));
+        SampleColumns(wanted.copied().collect())
+    }
+
     /// Writes the columns; the caller ends the row.
-    pub fn write(&self, w: &mut TupleWriter) {
-        let origin = &self.origin;
-        w.ip(packet::EXPORTER, &origin.exporter.0);
-        w.u64(packet::OBSERVATION_DOMAIN, origin.domain.into());
-        w.text(packet::RATE_FROM, origin.rate_from.as_bytes());
-        numbers(
-            w,
-            &[
-                (packet::INPUT_INTERFACE, origin.input),
-                (packet::OUTPUT_INTERFACE, origin.output),
-                (packet::DISCARD_REASON, self.discard_reason),
-            ],
-        );
-        if let Some(context) = self.context {
-            write_context(w, context);
+    pub fn write(&self, w: &mut TupleWriter, sample: &SampleRow<'_>) {
+        for (id, write) in &self.0 {
+            write(w, *id, sample);
         }
     }
 }
 
-fn write_context(w: &mut TupleWriter, context: &SampleContext<'_>) {
-    let (input, output) = (&context.input_tunnel, &context.output_tunnel);
-    // Some agents report an unknown VLAN as -1.
-    let vlan = |of: Option<u32>| of.filter(|id| *id < 4096);
-    numbers(
-        w,
-        &[
-            (packet::QUEUE_BYTES, context.queue_bytes),
-            (packet::INPUT_VLAN, vlan(context.input_vlan)),
-            (packet::OUTPUT_VLAN, vlan(context.output_vlan)),
-            (packet::INPUT_VNI, input.vni),
-            (packet::OUTPUT_VNI, output.vni),
-        ],
-    );
-    if let Some(delay_ns) = context.transit_delay_ns {
-        w.i64(packet::TRANSIT_DELAY_NS, delay_ns.into());
-    }
-    if let Some(stack) = context.vlan_stack.filter(|_| w.wants(packet::VLAN_STACK)) {
-        w.text(packet::VLAN_STACK, stack.to_string().as_bytes());
-    }
-    tunnel(
-        w,
-        input,
-        [packet::INPUT_TUNNEL_SRC_IP, packet::INPUT_TUNNEL_DST_IP],
-    );
-    tunnel(
-        w,
-        output,
-        [packet::OUTPUT_TUNNEL_SRC_IP, packet::OUTPUT_TUNNEL_DST_IP],
-    );
-    if let Some(route) = context.route {
-        address(w, packet::NEXT_HOP, route.next_hop.map(Addr::from));
-        w.u64(packet::SRC_PREFIX_LENGTH, route.source_prefix_len.into());
-        w.u64(
-            packet::DST_PREFIX_LENGTH,
-            route.destination_prefix_len.into(),
-        );
-    }
-    if let Some(gateway) = context.gateway {
-        address(w, packet::BGP_NEXT_HOP, gateway.next_hop.map(Addr::from));
-        numbers(
-            w,
-            &[
-                (packet::SRC_AS, Some(gateway.source_as)),
-                (packet::SRC_PEER_AS, Some(gateway.source_peer_as)),
-                (packet::DST_AS, gateway.path.last),
-                (packet::DST_PEER_AS, gateway.path.first),
-            ],
-        );
-        if w.wants(packet::AS_PATH) {
-            w.text(packet::AS_PATH, gateway.path.to_string().as_bytes());
-        }
-    }
+/// A VLAN identifier; some agents report an unknown one as -1.
+fn vlan(id: Option<u32>) -> Option<u32> {
+    id.filter(|id| *id < 4096)
 }
 
-fn tunnel(w: &mut TupleWriter, tunnel: &SampleTunnel, ids: [FieldId; 2]) {
-    for (id, end) in ids.into_iter().zip(tunnel.ends.into_iter().flatten()) {
-        address(w, id, Some(end.into()));
-    }
+fn end(tunnel: &SampleTunnel, place: usize) -> Option<IpAddr> {
+    tunnel.ends.map(|ends| ends[place])
 }
 
-fn address(w: &mut TupleWriter, id: FieldId, value: Option<Addr>) {
+fn number(w: &mut TupleWriter, id: FieldId, value: Option<u32>) {
     if let Some(value) = value {
-        w.ip(id, &value.0);
+        w.u64(id, value.into());
     }
 }
 
-fn numbers(w: &mut TupleWriter, values: &[(FieldId, Option<u32>)]) {
-    for (id, value) in values {
-        if let Some(value) = value {
-            w.u64(*id, (*value).into());
-        }
+fn address(w: &mut TupleWriter, id: FieldId, ip: Option<IpAddr>) {
+    if let Some(ip) = ip {
+        w.ip(id, &Addr::from(ip).0);
+    }
+}
+
+fn text(w: &mut TupleWriter, id: FieldId, value: Option<impl ToString>) {
+    if let Some(value) = value {
+        w.text(id, value.to_string().as_bytes());
     }
 }
 

@@ -101,10 +101,7 @@ impl Monitor {
         };
         let addresses = AddressFilter::new(spec);
         let exports = (spec.sample == SampleMode::Exported)
-            .then(|| {
-                let ports = flow.server_ports.clone();
-                ExportReader::new(spec, &outputs, ports, config.exports)
-            })
+            .then(|| ExportReader::new(spec, &outputs, &flow.server_ports, config.exports))
             .map(Box::new);
         let taps = config.taps.map(|shared| TapFilter::new(spec.taps, &shared));
         let every_flow = addresses.passes_all() && taps.as_ref().is_none_or(TapFilter::tells_all);
