@@ -7,7 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, http, interface_counters, memcached, mysql, nfs, postgresql, redis, tls,
+    ProtocolDefinition, dns, http, interface_counters, memcached, mysql, nfs, postgresql, redis,
+    tls,
 };
 
 /// Input of a parser.

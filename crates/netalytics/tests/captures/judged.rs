@@ -108,9 +108,11 @@ fn every_parser_has_a_capture_with_truth() {
             .as_str()
             .map(str::to_owned)
     };
+    // Counters of interfaces are only in exports: `interfaces_have_the_differences_of_their_counters`.
     let parsers: BTreeSet<String> = printed
         .lines()
         .map(|line| name(line).expect("a parser"))
+        .filter(|parser| parser != "interface")
         .collect();
     let judged: BTreeSet<String> = JUDGED
         .iter()
