@@ -51,6 +51,7 @@ pub use exponential::ExponentialBuckets;
 pub use exposition::{ExpositionFormat, Labels, MetricsPage};
 pub use flow_columns::check_rows;
 pub use kafka::TOPIC as KAFKA_TOPIC;
+pub use names::attributes;
 pub use outlets::{OutletAddressError, OutletLimits, OutletSink};
 pub use results::ScrapedResults;
 pub use series::SeriesTable;

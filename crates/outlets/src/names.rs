@@ -46,6 +46,11 @@ const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("tls", "cipher", "tls.cipher"),
 ];
 
+/// All renamed columns: parser (`*`: any), column, attribute.
+pub fn attributes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    OPEN_TELEMETRY.iter().copied()
+}
+
 /// Attribute name of a column in results of these parsers' tuples.
 pub fn attribute<'a>(parsers: &[String], column: &'a str) -> &'a str {
     let is_of = |parser: &str| {

@@ -76,6 +76,14 @@ pub(crate) fn unsigned(bytes: &[u8]) -> Option<u64> {
     }
 }
 
+/// A `float32` or `float64` (RFC 7011 §6.1.3); `None` for any other length.
+pub(crate) fn float(value: &[u8]) -> Option<f64> {
+    match *value {
+        [a, b, c, d] => Some(f64::from(f32::from_be_bytes([a, b, c, d]))),
+        _ => Some(f64::from_be_bytes(value.try_into().ok()?)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -286,13 +286,6 @@ pub(crate) fn ntp(value: &[u8]) -> Option<i64> {
         .checked_add(nanos as i64)
 }
 
-pub(crate) fn float(value: &[u8]) -> Option<f64> {
-    match *value {
-        [a, b, c, d] => Some(f64::from(f32::from_be_bytes([a, b, c, d]))),
-        _ => Some(f64::from_be_bytes(value.try_into().ok()?)),
-    }
-}
-
 fn direction(value: &[u8]) -> Option<FlowDirection> {
     match unsigned(value)? {
         0 => Some(FlowDirection::Ingress),

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::cursor::float;
 use crate::cursor::unsigned;
-use crate::elements::float;
 
 /// One of `packets` packets is measured; 1 without sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -115,3 +115,55 @@ pub fn complaint(delivered: &DeliveryOutcome) -> Option<String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    /// Attributes of the OpenTelemetry semantic conventions 1.37 (<https://opentelemetry.io/docs/specs/semconv/registry/attributes/>).
+    const REGISTRY: &[&str] = &[
+        "client.address",
+        "client.port",
+        "db.namespace",
+        "db.operation.batch.size",
+        "db.operation.name",
+        "db.query.summary",
+        "db.query.text",
+        "db.response.returned_rows",
+        "db.response.status_code",
+        "destination.address",
+        "destination.port",
+        "dns.question.name",
+        "error.type",
+        "http.request.header.host",
+        "http.request.method",
+        "http.response.header.content_type",
+        "http.response.status_code",
+        "network.protocol.version",
+        "network.transport",
+        "onc_rpc.procedure.name",
+        "server.address",
+        "server.port",
+        "source.address",
+        "source.port",
+        "tls.cipher",
+        "tls.client.server_name",
+        "tls.protocol.version",
+        "url.full",
+        "url.path",
+        "url.query",
+        "url.template",
+        "user_agent.original",
+    ];
+
+    #[test]
+    fn exported_attributes_are_registered_and_of_columns() {
+        for (parser, column, attribute) in outlets::attributes() {
+            assert!(REGISTRY.contains(&attribute), "{attribute}");
+            let has = |schema: &std::sync::Arc<tuple::Schema>| schema.find(column).is_some();
+            let is_column = match parser {
+                "*" => parsers::registry::schemas().iter().any(has),
+                name => parsers::registry::schema(name).as_ref().is_some_and(has),
+            };
+            assert!(is_column, "{parser}: {column}");
+        }
+    }
+}

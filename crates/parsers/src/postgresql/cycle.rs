@@ -6,9 +6,8 @@ use wire::Timestamp;
 
 use super::framing::PostgresMessage;
 use super::messages::nul_text;
-use super::response::PostgresResponse;
 use crate::MessageSpan;
-use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseExpectation, ResponseMatch};
+use crate::pairing::{MessageCompleteness, ResponseExpectation};
 
 /// Maximum bytes kept of a statement's text.
 pub const TEXT_MAX: usize = 1 << 16;
@@ -281,16 +280,6 @@ impl PostgresRequest {
                 Some(_) => true,
                 None => kind == b'Z',
             },
-        }
-    }
-}
-
-impl RequestMatcher<PostgresRequest> for PostgresResponse {
-    fn fit(&self, request: &PostgresRequest) -> ResponseMatch {
-        if request.can_begin(self.first_kind) {
-            ResponseMatch::Maybe
-        } else {
-            ResponseMatch::No
         }
     }
 }

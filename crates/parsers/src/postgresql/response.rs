@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use wire::Timestamp;
 
-use super::cycle::PostgresRequestKind;
+use super::cycle::{PostgresRequest, PostgresRequestKind};
 use super::framing::PostgresMessage;
 use super::messages::{TagRows, error_field, tag_rows};
 use crate::MessageSpan;
+use crate::pairing::{RequestMatcher, ResponseMatch};
 
 /// Maximum results of a cycle that are held.
 pub const RESULTS_MAX: usize = 1 << 16;
@@ -281,5 +282,15 @@ impl PostgresResponse {
     pub fn text(&self, range: &Option<Range<u32>>) -> Option<&[u8]> {
         let range = range.as_ref()?;
         self.texts.get(range.start as usize..range.end as usize)
+    }
+}
+
+impl RequestMatcher<PostgresRequest> for PostgresResponse {
+    fn fit(&self, request: &PostgresRequest) -> ResponseMatch {
+        if request.can_begin(self.first_kind) {
+            ResponseMatch::Maybe
+        } else {
+            ResponseMatch::No
+        }
     }
 }

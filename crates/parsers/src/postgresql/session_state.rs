@@ -15,6 +15,8 @@ use crate::{ParserOutput, TupleQuality};
 
 /// Maximum length of a Query whose fingerprint is cached.
 const SHORT_MAX: usize = 512;
+/// Steps before a failed execution that are searched for its statement.
+const SCAN_MAX: usize = 1024;
 /// SQLSTATE of an unknown statement (`invalid_sql_statement_name`).
 const UNKNOWN_STATEMENT: [u8; 5] = *b"26000";
 
@@ -232,29 +234,19 @@ impl PostgresSessionState {
                     let body = cycle.request.texts.get(4..);
                     self.parameters = body.map(<[u8]>::to_vec);
                 }
-                let parameters = self.parameters.take();
-                let mut tuple = PostgresTuple {
-                    account: PostgresAccount {
-                        parameters: parameters.as_deref(),
-                        backend_pid: self.backend_pid,
-                    },
-                    ..self.tuple(cycle, command_of(kind))
-                };
+                let mut tuple = self.tuple(cycle, command_of(kind));
                 let answer = cycle.response.map(|response| response.first_kind);
-                (tuple.encoding, tuple.account.backend_pid) = match (kind, answer) {
-                    (PostgresRequestKind::Ssl, Some(b'S')) => (Some("tls"), None),
-                    (PostgresRequestKind::Gss, Some(b'G')) => (Some("gss"), None),
+                match (kind, answer) {
+                    (PostgresRequestKind::Ssl, Some(b'S')) => tuple.encoding = Some("tls"),
+                    (PostgresRequestKind::Gss, Some(b'G')) => tuple.encoding = Some("gss"),
                     (PostgresRequestKind::Cancel, _) => {
-                        let pid = cycle.request.texts.get(4..8);
-                        (
-                            None,
-                            pid.and_then(|pid| Some(u32::from_be_bytes(*pid.first_chunk()?))),
-                        )
+                        let pid = cycle.request.texts.get(4..8).unwrap_or_default();
+                        let pid = pid.first_chunk().map(|pid| u32::from_be_bytes(*pid));
+                        tuple.account.backend_pid = pid;
                     }
-                    _ => (None, self.backend_pid),
-                };
+                    _ => {}
+                }
                 self.emit(&tuple, first, cycle.quality, out);
-                self.parameters = parameters;
             }
         }
     }
@@ -285,14 +277,10 @@ impl PostgresSessionState {
                 .previous_end
                 .filter(|_| cycle.quality < TupleQuality::Resync),
             outcome: whole_outcome(cycle),
-            account: self.account(),
-        }
-    }
-
-    fn account(&self) -> PostgresAccount<'_> {
-        PostgresAccount {
-            parameters: self.parameters.as_deref(),
-            backend_pid: self.backend_pid,
+            account: PostgresAccount {
+                parameters: self.parameters.as_deref(),
+                backend_pid: self.backend_pid,
+            },
         }
     }
 
@@ -487,7 +475,7 @@ impl PostgresSessionState {
         let portal = request.text(&request.steps[i].name);
         let earlier = |kind: PostgresStepKind, name: Option<&[u8]>| {
             let is_it = move |s: &&PostgresStep| s.kind == kind && request.text(&s.name) == name;
-            request.steps[..i].iter().rev().find(is_it)
+            request.steps[..i].iter().rev().take(SCAN_MAX).find(is_it)
         };
         let Some(bind) = earlier(PostgresStepKind::Bind, portal) else {
             return self.write_execution(cycle, i, sent, outcome, out);
@@ -508,7 +496,7 @@ impl PostgresSessionState {
                 make_fingerprint(query, &mut fingerprint, out);
                 text.fingerprint = Some(&fingerprint);
             }
-        } else if let Some(name) = name {
+        } else if let Some(name) = name.filter(|_| i <= SCAN_MAX) {
             self.statements.find(name, out.wants(FINGERPRINT));
             let (statement, is_proven) = self.statements.get(name, request.losses);
             text.query = statement.map(|statement| &statement.text[..]);

@@ -462,6 +462,23 @@ fn batches_of_any_length() {
     );
 }
 
+#[test]
+fn a_failed_batch_of_any_length() {
+    let mut talk = logged_in(&["query", "error_code", "skipped"]);
+    let n = 30_000;
+    let one = [bind("", "s"), execute("")].concat();
+    talk.client([parse("s", "INSERT INTO t VALUES ($1)"), sync()].concat())
+        .server([m(b'1', ""), ready(b'I')].concat())
+        .client([one.repeat(n), sync()].concat())
+        .server([error("22012"), ready(b'I')].concat());
+    let rows = talk.rows();
+    assert_eq!(rows.len(), 2 + n);
+    assert_eq!(rows[2], "INSERT INTO t VALUES ($1) 22012 -");
+    assert_eq!(rows[3], "INSERT INTO t VALUES ($1) - true");
+    // So far back, an unread Parse may have replaced it.
+    assert_eq!(rows[1 + n], "- - true");
+}
+
 fn conversation() -> Vec<(crate::Direction, Vec<u8>)> {
     vec![
         (ClientToServer, startup()),
