@@ -1,8 +1,8 @@
 //! PostgreSQL, protocol 3.0 to 3.2: one tuple per executed statement with its result, one for the login, and one for each other
 //! request ("Frontend/Backend Protocol" in the PostgreSQL documentation).
 //!
-//! Messages have no identifiers. The unit of pairing is a *cycle*: what the client sends up to Sync (or a simple Query, or a login), and
-//! what the server sends up to ReadyForQuery. Cycles are answered in order (`pairing`). Inside a cycle, the n-th message that has a
+//! Messages have no identifiers. The unit of pairing is a *cycle*: the client's messages up to Sync (or a simple Query, or a login), and
+//! the server's up to ReadyForQuery. Cycles are answered in order (`pairing`). Inside a cycle, the n-th message that has a
 //! response gets the n-th response; after an error, the server discards the rest of the cycle.
 //!
 //! After missing bytes, the client is found at a segment that begins a message, the server there or at a ReadyForQuery that ends its

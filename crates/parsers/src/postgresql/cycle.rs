@@ -1,4 +1,4 @@
-//! What is stored of a cycle's request until its response.
+//! The request of a cycle, stored until its response.
 
 use std::ops::Range;
 

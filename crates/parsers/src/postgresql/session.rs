@@ -49,7 +49,7 @@ pub struct PostgresSession {
     held_bytes: usize,
     /// Nothing more can be parsed.
     pub done: bool,
-    /// What follows is another protocol: encrypted.
+    /// The next bytes are encrypted: another protocol.
     pub is_encrypted: bool,
 }
 

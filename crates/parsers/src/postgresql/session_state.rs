@@ -26,7 +26,7 @@ pub enum PostgresSessionChange {
     /// Nothing.
     #[default]
     None,
-    /// The response to a request for encryption: what follows is encrypted.
+    /// The server accepts encryption: the next bytes are encrypted.
     Encrypted,
     /// The same: the client continues with another request of its start.
     NotEncrypted,
@@ -407,7 +407,7 @@ impl PostgresSessionState {
         let request = cycle.request;
         let step = request.steps.first();
         let command = match step.map(|step| step.kind) {
-            // What is missing may be an execution.
+            // The missing messages may be executions.
             _ if request.seen == MessageCompleteness::Cut => "extended",
             Some(PostgresStepKind::Parse) => "parse",
             Some(PostgresStepKind::Bind) => "bind",

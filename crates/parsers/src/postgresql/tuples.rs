@@ -24,7 +24,7 @@ pub struct PostgresAccount<'a> {
     pub backend_pid: Option<u32>,
 }
 
-/// What was received of a response.
+/// The captured part of a response.
 #[derive(Clone, Copy, Debug)]
 pub enum PostgresOutcome<'a> {
     /// Nothing, or nothing that could be attributed.
