@@ -120,7 +120,7 @@ fn empty_results_over_unparsed_protocols_are_explained() {
         (
             "pgsql/deepflow-pgsql-all.pcap",
             "PARSE mysql_query",
-            "1 flow not parsed as mysql: 1 unknown",
+            "1 flow not parsed as mysql: 1 postgresql",
         ),
         (
             "kafka/ndpi-kafka.pcapng",
