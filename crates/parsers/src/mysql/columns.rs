@@ -13,7 +13,6 @@ const LITERALS: TextFold = TextFold {
 tuple::fields! {
     QUERY: Text, None, "query", "text of the statement (up to 64 KiB), also if it was prepared earlier; database name for init_db" => LITERALS;
     FINGERPRINT: Text, None, "fingerprint", "statement with literals replaced by ?, and lists and rows of literals reduced to one";
-    SUMMARY: Text, None, "summary", "operations of the statement and their tables, up to 255 bytes: SELECT orders users";
     COMMAND: Text, None, "command", "login, ssl_request, connect, or the protocol's command: query, stmt_execute, ping …";
     DATABASE: Text, None, "database", "default database after the command, if known";
     USER: Text, None, "user", "user of the login, if captured";
@@ -26,4 +25,5 @@ tuple::fields! {
     RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the command to the first byte of the response";
     TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the first to the last byte of the response";
     TOTAL_TIME: I64, Nanoseconds, "total_time_ns", "from the last byte of the command to the last byte of the response";
+    SUMMARY: Text, None, "summary", "operations of the statement and their tables, up to 255 bytes: SELECT orders users";
 }
