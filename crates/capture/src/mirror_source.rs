@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::warn;
@@ -21,8 +20,6 @@ use crate::sys::datagram_socket::{DatagramBuffer, DatagramSocket, wait};
 
 /// Interval at which the time is reported without packets, and its lag behind the wall clock.
 const IDLE: Duration = Duration::from_millis(100);
-/// Time for which export messages gather after the first one: one wake-up serves all of them.
-const GATHER: Duration = Duration::from_millis(5);
 /// Port of sFlow. Datagrams of other exporters are recognized there, too.
 const SFLOW_PORT: u16 = 6343;
 /// IP protocol numbers.
@@ -296,9 +293,6 @@ impl PacketSource for MirrorSource {
             datagrams.chain(streams.flat_map(IpfixStreams::descriptors)),
             IDLE,
         );
-        if self.ears.iter().all(|ear| ear.listen.is_export) {
-            thread::sleep(GATHER);
-        }
         block.clear();
         if !self.receive(block) {
             block.set_clock(Timestamp(now().0 - IDLE.as_nanos() as i64));
