@@ -307,7 +307,6 @@ impl TupleJudge<'_> {
                 {
                     true
                 }
-                ("path", Some(_)) if true_value.is_none() => self.is_named_elsewhere(told),
                 (_, Some(_)) => claimed == true_value,
                 (name, None) => !exact || OF_THE_CONNECTION.contains(&name) || true_value.is_none(),
             };
@@ -321,15 +320,6 @@ impl TupleJudge<'_> {
         let n = faults.len();
         let (kind, why) = faults.into_iter().next()?;
         Some((n, kind, why))
-    }
-
-    /// Whether another transaction has the path of `told` for its file handle: in another order of packets, the call
-    /// that tells the name may come first.
-    fn is_named_elsewhere(&self, told: &ObservedTuple) -> bool {
-        let of =
-            |tuple: &ObservedTuple| ["file_handle", "path"].map(|name| tuple.value(name).cloned());
-        let mut all = self.truth.transactions.iter();
-        all.any(|transaction| of(&transaction.told) == of(told))
     }
 
     /// The first time at which the last packet of a transaction was seen.
