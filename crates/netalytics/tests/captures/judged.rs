@@ -207,7 +207,7 @@ fn statements_are_those_of_postgresql() {
     for row in rows.iter().filter(|row| row["query"].is_string()) {
         assert_eq!(row["quality"], "exact", "{row}");
         let text = |field: &str| row[field].as_str().map(str::to_owned);
-        // Of several lines, the log's line has the first.
+        // The log file keeps the first line of a statement.
         let query = text("query").and_then(|query| query.lines().next().map(str::to_owned));
         let query = query.expect("a statement");
         if text("command").as_deref() == Some("parse") {

@@ -210,15 +210,11 @@ impl PostgresConnection {
             self.session.miss_requests();
         }
         let is_ready = found.first(segment.bytes).next() == Some(b'Z');
-        let begin = found.place.seq;
-        let proven = found.begins_segment();
-        let used = found.replay(|held| self.messages(direction, held, out));
-        let rest = segment.behind(used);
-        if direction == Direction::ServerToClient && is_ready && !proven {
-            // The end of a response whose beginning is missing.
-            self.session.pass_server(begin, segment.end());
-            return;
+        if direction == Direction::ServerToClient && is_ready && !found.begins_segment() {
+            // The end of a response whose beginning is missing: it ends the segment.
+            return self.session.pass_server(found.place.seq, segment.end());
         }
-        self.messages(direction, rest, out);
+        let used = found.replay(|held| self.messages(direction, held, out));
+        self.messages(direction, segment.behind(used), out);
     }
 }

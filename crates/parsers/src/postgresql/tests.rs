@@ -439,6 +439,27 @@ fn missing_bytes() {
     );
 }
 
+/// The end of a response whose beginning is missing, in two segments.
+#[test]
+fn a_split_end_after_missing_bytes() {
+    let mut talk = logged_in(SHOWN);
+    talk.client(query("SELECT 1")).server(described());
+    talk.gap(ServerToClient, 500);
+    let end = [row(), ready(b'I')].concat();
+    let cut = end.len() - 3;
+    talk.server(&end[..cut]).server(&end[cut..]);
+    talk.client(query("SELECT 2"))
+        .server([described(), row(), done("SELECT 1"), ready(b'I')].concat());
+    check(
+        &mut talk,
+        &[
+            "gap_body query SELECT 1 - - - 1000 -",
+            "resync query SELECT 2 1 - - 1000 1000",
+        ],
+    );
+    assert_eq!(talk.counters.malformed_messages, 0);
+}
+
 #[test]
 fn batches_of_any_length() {
     let mut talk = logged_in(&["quality", "query", "affected_rows", "batch_size"]);
