@@ -28,7 +28,7 @@ tuple::fields! {
     COPY: Text, None, "copy", "in or out if the statement copies data from or to the client, both for replication; null otherwise";
     COPIED_BYTES: U64, Bytes, "copied_bytes", "length of the messages with data that the client sends; null without any, or if some are missing";
     SUSPENDED: Bool, None, "suspended", "the result continues with a later execution of the portal; null otherwise";
-    ERROR_CODE: Text, None, "error_code", "SQLSTATE of the error, ? if the server sent none; null without an error";
+    ERROR_CODE: Text, None, "error_code", "SQLSTATE of the error, ? if it was not captured or not sent; null without an error";
     SEVERITY: Text, None, "severity", "ERROR, FATAL, or PANIC, as localized by the server; null without an error";
     ERROR_MESSAGE: Text, None, "error_message", "the server's message for the error (up to 1024 bytes)" => HASH;
     SKIPPED: Bool, None, "skipped", "discarded by the server after an error in the same batch; null otherwise";

@@ -15,7 +15,7 @@ pub const RESULTS_MAX: usize = 1 << 16;
 /// Maximum bytes of an error message.
 const MESSAGE_MAX: usize = 1024;
 const KEPT_RESULTS: usize = 256;
-/// Code of an ErrorResponse without one.
+/// Code of an ErrorResponse without one, or of which it was not captured.
 const UNKNOWN_ERROR: [u8; 5] = *b"?    ";
 
 /// End of a result.
