@@ -16,7 +16,7 @@ use crate::results::delivery::{NamedOutlets, OutletDeliveries, ResultsMetricsPag
 use crate::results::hub::ResultHub;
 use crate::rules::actions::{ActionExecutors, ActionRegistry};
 use crate::rules::alerts::{AlertRegistry, AlertSenderThreads};
-use crate::store::directory_lock::DirectoryLock;
+use crate::store::directory_lock::FileLock;
 use crate::store::history::RowHistory;
 use crate::store::recording_store::RecordingStore;
 use crate::store::sqlite::{ServerStore, StoreError};
@@ -42,7 +42,7 @@ pub struct Service {
     limits: ServiceLimits,
     folder: PathBuf,
     /// Dropped last, so that the next process that opens the data directory finds no active thread.
-    _lock: DirectoryLock,
+    _lock: FileLock,
 }
 
 /// Parts of an opened data directory that the service uses.
@@ -59,7 +59,7 @@ pub(crate) struct ServiceParts {
     /// Captures and recordings available for queries.
     pub shelf: Option<RecordingStore>,
     pub limits: ServiceLimits,
-    pub lock: DirectoryLock,
+    pub lock: FileLock,
 }
 
 impl Service {

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::data_directory::{DataDirectory, RESERVE, RESTORING};
 use crate::job::JobId;
-use crate::store::directory_lock::LOCK;
+use crate::store::directory_lock::{FileLock, LOCK};
 use crate::store::history;
 use crate::store::recording_store::UPLOADS;
 use crate::store::sqlite::{BackupSource, now_ns};
@@ -120,7 +120,7 @@ pub fn backup(data: &Path, to: &Path) -> Result<BackupSummary, String> {
 }
 
 /// Creates and locks the folder of an incomplete backup; removes files that a killed backup left in it.
-fn begin(partial: &Path) -> io::Result<File> {
+fn begin(partial: &Path) -> io::Result<FileLock> {
     create_folder(partial)?;
     fs::set_permissions(partial, fs::Permissions::from_mode(0o700))?;
     let lock = partial.join(LOCK);
@@ -130,7 +130,7 @@ fn begin(partial: &Path) -> io::Result<File> {
         .write(true)
         .mode(0o600)
         .open(lock)?;
-    lock.try_lock()
+    let lock = FileLock::acquire(lock)
         .map_err(|_| io::Error::other("another backup is being written there"))?;
     for entry in fs::read_dir(partial)? {
         let path = entry?.path();

@@ -17,7 +17,7 @@ use crate::rules::actions::ActionRegistry;
 use crate::rules::alerts::{AlertReceiver, AlertRegistry};
 use crate::rules::evaluation::RuleEvaluation;
 use crate::store::access::{self, AccessRole, NetworkScope};
-use crate::store::directory_lock::DirectoryLock;
+use crate::store::directory_lock::{FileLock, lock_directory};
 use crate::store::history::{self, RowHistory};
 use crate::store::recording_store::{RecordingLimits, RecordingReader, RecordingStore};
 use crate::store::sqlite::{ServerStore, StoreError, TokenStore};
@@ -51,7 +51,7 @@ pub struct DataDirectory {
     /// Captures and recordings available for queries.
     shelf: Option<RecordingStore>,
     /// Held for the lifetime of the process.
-    lock: DirectoryLock,
+    lock: FileLock,
 }
 
 impl DataDirectory {
@@ -67,7 +67,7 @@ impl DataDirectory {
             .mode(0o700)
             .create(folder)
             .map_err(|error| failed("cannot make the data directory", &error))?;
-        let lock = DirectoryLock::acquire(folder)?;
+        let lock = lock_directory(folder)?;
         if folder.join(RESTORING).exists() {
             return Err(format!(
                 "a restore into the data directory {name} was interrupted: remove the directory, and restore again"

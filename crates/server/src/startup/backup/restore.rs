@@ -2,14 +2,14 @@
 //! that fails leaves the directory unchanged; one that is killed leaves a marker, and a server refuses a directory with
 //! it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Component, Path, PathBuf};
 
 use super::{BackupFile, BackupManifest, FORM, MANIFEST, copy, create_folder, new_file, sync};
 use crate::startup::data_directory::{DataDirectory, RESTORING};
-use crate::store::directory_lock::LOCK;
+use crate::store::directory_lock::{FileLock, LOCK};
 use crate::store::sqlite::ServerStore;
 
 /// Summary of a restored backup.
@@ -92,13 +92,13 @@ fn manifest(from: &Path) -> Result<BackupManifest, String> {
 }
 
 /// Locks the data directory, which must be empty.
-fn claim(data: &Path) -> Result<File, String> {
+fn claim(data: &Path) -> Result<FileLock, String> {
     let name = data.display();
     let failed = |why: io::Error| format!("cannot use the data directory {name}: {why}");
     let path = data.join(LOCK);
     if path.exists() {
         let found = OpenOptions::new().write(true).open(&path).map_err(failed)?;
-        if matches!(found.try_lock(), Err(TryLockError::WouldBlock)) {
+        if matches!(FileLock::acquire(found), Err(TryLockError::WouldBlock)) {
             return Err(format!(
                 "a netalytics serve uses the data directory {name}: restore into another one"
             ));
@@ -119,10 +119,7 @@ fn claim(data: &Path) -> Result<File, String> {
         .mode(0o600)
         .open(&path)
         .map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(_) => Err(format!("another process uses the data directory {name}")),
-    }
+    FileLock::acquire(lock).map_err(|_| format!("another process uses the data directory {name}"))
 }
 
 fn fill(from: &Path, manifest: &BackupManifest, data: &Path) -> Result<(), String> {
