@@ -28,4 +28,6 @@ done
 gzip -9n <"$here/CHANGELOG.md" | install -D -m 644 /dev/stdin "$to/$doc/changelog.gz"
 put "$here/LICENSE" "$doc/copyright"
 for example in shop publish server agent; do put "$here/packaging/systemd/$example.conf" "$doc/examples/$example.conf"; done
-put "$here/captures/shop/in.pcap" "$doc/examples/shop.pcap"
+# The capture of the examples in the help, which work in this folder.
+put "$here/captures/shop/in.pcap" "$doc/captures/shop/in.pcap"
+ln -sf ../captures/shop/in.pcap "$to/$doc/examples/shop.pcap"

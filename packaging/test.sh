@@ -49,6 +49,12 @@ deb() {
     [ -x "$root$program" ] || { echo "packaging: a unit starts $program, and the package does not depend on it" >&2; exit 1; }
   done
   capture=/usr/share/doc/netalytics/examples/shop.pcap answers chroot "$root" netalytics
+  chroot "$root" netalytics --help | sed -n 's/^    \(netalytics .*\)/\1/p' >"$root/tmp/examples"
+  [ "$(wc -l <"$root/tmp/examples")" -ge 4 ] || { echo "packaging: the help has no examples" >&2; exit 1; }
+  chroot "$root" bash -euc 'cd /usr/share/doc/netalytics; . /tmp/examples' >"$work/examples.log" 2>&1 || {
+    tail -n 5 "$work/examples.log" >&2
+    exit 1
+  }
   chroot "$root" bash -n /usr/share/bash-completion/completions/netalytics
   [ -s "$root/usr/share/man/man1/netalytics.1.gz" ]
   chroot "$root" dpkg --purge netalytics >"$work/dpkg.log"

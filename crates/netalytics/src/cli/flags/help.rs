@@ -1,4 +1,4 @@
-//! The longer texts of the help. The examples work on a capture that comes with the source.
+//! The longer texts of the help. The examples work on a capture that comes with the source and with packages.
 
 /// Introduction to the program.
 pub const ABOUT: &str = "\
@@ -9,7 +9,7 @@ protocols, and computes statistics. Applications need no agent and no log.";
 
 /// Shown when nothing is asked, and below the help.
 pub const EXAMPLES: &str = "\
-Examples:
+Examples (in the source, or in /usr/share/doc/netalytics of a package):
   How fast is each page of a shop?
     netalytics query \"PARSE http PROCESS (diff-group: group=url_template)\" -r captures/shop/in.pcap
 
