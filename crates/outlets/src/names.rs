@@ -44,6 +44,8 @@ const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("tls", "sni", "tls.client.server_name"),
     ("tls", "version", "tls.protocol.version"),
     ("tls", "cipher", "tls.cipher"),
+    ("quic", "sni", "tls.client.server_name"),
+    ("quic", "cipher", "tls.cipher"),
 ];
 
 /// All renamed columns: parser (`*`: any), column, attribute.

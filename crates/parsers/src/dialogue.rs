@@ -125,8 +125,18 @@ impl ParserDialogue {
 
     /// A datagram of either direction.
     pub fn datagram(&mut self, direction: Direction, bytes: &[u8]) -> &mut ParserDialogue {
+        self.cut_datagram(direction, bytes, 0)
+    }
+
+    /// A datagram, of which `cut` further bytes were not captured.
+    pub fn cut_datagram(
+        &mut self,
+        direction: Direction,
+        bytes: &[u8],
+        cut: u32,
+    ) -> &mut ParserDialogue {
         self.flow.protocol = IpProtocol::UDP;
-        self.step(|p, ts, out| p.on_datagram(direction, bytes, 0, ts, out))
+        self.step(|p, ts, out| p.on_datagram(direction, bytes, cut, ts, out))
     }
 
     /// A gap of `len` bytes.

@@ -35,6 +35,7 @@ pub mod memcached;
 pub mod mysql;
 pub mod nfs;
 pub mod postgresql;
+pub mod quic;
 pub mod redis;
 pub mod tls;
 

@@ -156,7 +156,8 @@ pub struct ParserCounters {
     pub encrypted_flows: u64,
     /// Connections that cannot be parsed because they are compressed.
     pub compressed_flows: u64,
-    /// Messages whose body is wrapped or encrypted (RPCSEC_GSS): only their headers are parsed.
+    /// Messages whose body is wrapped or encrypted (RPCSEC_GSS; QUIC Initial packets of connections whose start was not
+    /// captured): only their headers are parsed.
     pub protected_messages: u64,
     /// Retransmitted calls.
     pub retransmitted_calls: u64,

@@ -7,8 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, http, interface_counters, memcached, mysql, nfs, postgresql, redis,
-    tls,
+    ProtocolDefinition, dns, http, interface_counters, memcached, mysql, nfs, postgresql, quic,
+    redis, tls,
 };
 
 /// Input of a parser.
@@ -105,6 +105,10 @@ pub const PARSERS: &[ParserRegistration] = &[
     ParserRegistration {
         schema: tls::schema,
         reads: ParserInput::Messages(&tls::PROTOCOL, tls::ALL),
+    },
+    ParserRegistration {
+        schema: quic::schema,
+        reads: ParserInput::Messages(&quic::PROTOCOL, quic::ALL),
     },
 ];
 

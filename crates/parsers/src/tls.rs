@@ -7,15 +7,15 @@
 
 mod byte_stream;
 mod certificate;
-mod codes;
+pub(crate) mod codes;
 mod connection;
 mod emit;
 pub mod field;
 mod handshake;
-mod hello;
-mod messages;
+pub(crate) mod hello;
+pub(crate) mod messages;
 mod probe;
-mod reader;
+pub(crate) mod reader;
 #[cfg(test)]
 mod tests;
 

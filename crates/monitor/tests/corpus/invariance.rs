@@ -10,7 +10,7 @@ use crate::forms::Forms;
 use crate::support::{EVERYWHERE, captures};
 use crate::workers::run;
 
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 11] = [
     "PARSE flow",
     "PARSE http",
     "PARSE mysql_query",
@@ -20,6 +20,7 @@ const QUERIES: [&str; 10] = [
     "PARSE rpc",
     "PARSE dns",
     "PARSE tls",
+    "PARSE quic",
     "PARSE packet PROCESS (group-count: group=src_ip, w=1s)",
 ];
 const WORKERS: [usize; 4] = [1, 2, 3, 8];

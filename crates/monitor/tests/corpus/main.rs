@@ -21,6 +21,7 @@ mod outstanding;
 mod ports;
 mod postgresql;
 mod proxied;
+mod quic;
 mod recognised;
 mod redis;
 mod roles;

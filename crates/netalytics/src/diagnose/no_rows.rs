@@ -339,7 +339,7 @@ fn how_to_read(name: &str) -> String {
             _ => None,
         });
     match (parser, name) {
-        (Some(parser), "tls") => {
+        (Some(parser), "tls" | "quic") => {
             format!(" (encrypted: not readable without keys; PARSE {parser} reads the handshake)")
         }
         (None, name) if is_encrypted(name) => " (encrypted: not readable without keys)".into(),

@@ -98,6 +98,12 @@ const JUDGED: &[Judged] = &[
         "openssl.log",
         super::tls_handshakes_are_those_of_openssl,
     ),
+    (
+        "quic",
+        "quic",
+        "client.jsonl",
+        quic_handshakes_are_those_of_the_client,
+    ),
 ];
 
 #[test]
@@ -234,6 +240,60 @@ fn statements_are_those_of_postgresql() {
     let pid = |row: Option<&Value>| row.map(|row| row["backend_pid"].as_u64());
     assert_eq!(pid(cancelled), pid(by));
     assert!(by.is_some(), "a CancelRequest");
+}
+
+/// The state of aioquic's client after each connection, and the packets as tshark dissects them.
+#[test]
+fn quic_handshakes_are_those_of_the_client() {
+    let folder = captures().join("quic");
+    let log = std::fs::read_to_string(folder.join("client.jsonl")).expect("the client's state");
+    let rows = rows("PARSE quic", &folder.join("in.pcap"));
+    assert_eq!(rows.len(), log.lines().count());
+    for (line, row) in log.lines().zip(&rows) {
+        let state: Value = serde_json::from_str(line).expect("a line of JSON");
+        let case = state["case"].as_str().expect("a name");
+        assert_eq!(row["client_port"], state["client_port"], "{case}");
+        assert_eq!(row["sni"], state["sni"], "{case}");
+        let offered: Vec<&str> = state["alpn"]
+            .as_array()
+            .expect("protocols")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        // Lists of more than 1,024 bytes are null.
+        let offered = Some(offered.join(",")).filter(|list| list.len() <= 1024);
+        assert_eq!(row["alpn_offered"].as_str(), offered.as_deref(), "{case}");
+        assert_eq!(row["early_data"], state["early_data"], "{case}");
+        let is_answered = case != "no server";
+        assert_eq!(row["quality"] == "exact", is_answered, "{case}: {row}");
+        if !is_answered {
+            assert_eq!(row["quality"], "half");
+            assert!(row["retransmissions"].as_u64() > Some(0));
+            continue;
+        }
+        assert_eq!(row["retransmissions"], 0, "{case}");
+        assert_eq!(row["retry"], state["retry"], "{case}");
+        let is_connected = state["connected"] == true;
+        assert_eq!(row["handshake_time_ns"].is_i64(), is_connected, "{case}");
+        if !is_connected {
+            continue;
+        }
+        assert_eq!(row["version"], state["version"], "{case}");
+        let cipher = row["cipher"].as_str().expect("a suite");
+        let theirs = state["cipher"].as_str().expect("a suite");
+        assert_eq!(cipher, format!("TLS_{theirs}"), "{case}");
+        assert_eq!(row["resumed"], state["resumed"], "{case}");
+        assert!(
+            row["handshake_time_ns"].as_i64() > row["response_time_ns"].as_i64(),
+            "{case}"
+        );
+    }
+    let of = |port: u64| rows.iter().find(|row| row["client_port"] == port);
+    let upgraded = of(41_003).expect("the compatible upgrade");
+    assert_eq!(upgraded["version_offered"], "v1");
+    let refused = of(41_011).expect("no common protocol");
+    assert_eq!(refused["error"], "CRYPTO_ERROR handshake_failure");
+    assert_eq!(refused["error_by"], "server");
 }
 
 /// A decimal number of seconds in nanoseconds.
