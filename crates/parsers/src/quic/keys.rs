@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ring::aead::quic::{self, HeaderProtectionKey};
+use ring::aead::quic::{AES_128, HeaderProtectionKey};
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
@@ -52,7 +52,7 @@ impl QuicInitialKeys {
         let key: [u8; 16] = expand(&secret, &part("key"));
         let mask: [u8; 16] = expand(&secret, &part("hp"));
         QuicInitialKeys {
-            header: HeaderProtectionKey::new(&quic::AES_128, &mask).expect("16 bytes"),
+            header: HeaderProtectionKey::new(&AES_128, &mask).expect("16 bytes"),
             packet: LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).expect("16 bytes")),
             iv: expand(&secret, &part("iv")),
             largest: None,
