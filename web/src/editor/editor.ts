@@ -165,6 +165,15 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
     if (selectedCompletion(view.state) === null) moveCompletionSelection(true)(view);
     return acceptCompletion(view);
   };
+  // Typing over a selection: Chromium would copy the style of the replaced text into an attribute, which the policy forbids.
+  const typeOver = (event: InputEvent, view: EditorView) => {
+    if (event.inputType !== "insertText" || event.data === null || event.isComposing || view.state.selection.main.empty || view.state.selection.ranges.length > 1) return false;
+    event.preventDefault();
+    const { from, to } = view.state.selection.main;
+    const insert = () => view.state.update({ changes: { from, to, insert: event.data! }, selection: { anchor: from + event.data!.length }, userEvent: "input.type", scrollIntoView: true });
+    if (!view.state.facet(EditorView.inputHandler).some((handler) => handler(view, from, to, event.data!, insert))) view.dispatch(insert());
+    return true;
+  };
   const run = () => {
     wishes.run();
     return true;
@@ -193,6 +202,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
         syntaxHighlighting(colours),
         look,
         EditorView.lineWrapping,
+        EditorView.domEventHandlers({ beforeinput: typeOver }),
         EditorView.contentAttributes.of({ "aria-label": "Query", spellcheck: "false", autocapitalize: "off" }),
         placeholder("PARSE http PROCESS (diff-group: group=url_template, w=10s)"),
         EditorView.updateListener.of((update) => {
