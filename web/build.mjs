@@ -10,8 +10,8 @@ const root = dirname(fileURLToPath(import.meta.url));
 const dist = join(root, "dist");
 const assets = join(dist, "assets");
 /** Maximum bytes after gzip: in total, and before the editor and the charts are loaded. */
-const LIMIT_ALL = 220_000;
-const LIMIT_FIRST = 60_000;
+const LIMIT_ALL = 240_000;
+const LIMIT_FIRST = 70_000;
 /** Folders of src/ as in web/README.md: a file imports only from its own folder and those before it. */
 const FOLDERS = [...readFileSync(join(root, "README.md"), "utf8").matchAll(/^\| `src\/([a-z]+)`/gm)].map(([, name]) => name);
 

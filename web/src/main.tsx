@@ -4,8 +4,10 @@ import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Refused, logIn, logOut, me, version, whoAmI } from "./api/client";
 import { Answer } from "./answers/answer";
+import { useFiring } from "./answers/firing";
 import { Ask } from "./editor/query_page";
 import { Jobs } from "./jobs/jobs";
+import { many } from "./common/format";
 import { Later } from "./common/lazy";
 import { Network } from "./network/network";
 import { Dialog, Notice, Text, said } from "./common/components";
@@ -81,7 +83,9 @@ const KEYS: [string, string][] = [
   ["/", "search"],
   ["[ ]", "previous, next window"],
   ["Space", "pause, resume"],
-  ["1 2 3 4 5", "table, over time, distribution, heat map, map"],
+  ["1 2 3 4 5", "table, over time, distribution, heat map, map; on the map page 1 graph, 2 table"],
+  ["g", "logarithmic axis"],
+  ["+ - 0", "zoom in, zoom out, fit (map)"],
 ];
 
 function Keys() {
@@ -111,7 +115,8 @@ function Keys() {
 }
 
 function Shell() {
-  const page = route.value.page === "job" ? "jobs" : route.value.page;
+  const page = { job: "jobs", answer: "ask" }[route.value.page] ?? route.value.page;
+  const firing = useFiring().length;
   useEffect(() => {
     const name = PLACES.find((place) => place.page === page)?.name ?? "netalytics";
     document.title = `${route.value.page === "job" ? `Job ${route.value.id}` : name} · netalytics`;
@@ -127,6 +132,7 @@ function Shell() {
               <a href={link(place.page)} aria-current={page === place.page ? "page" : undefined}>
                 <svg viewBox="0 0 24 24" aria-hidden="true"><path d={place.icon} /></svg>
                 <span>{place.name}</span>
+                {place.page === "alerts" && firing > 0 && <span class="badge" title={`${firing} firing`}>{many(firing)}<span class="hidden"> firing</span></span>}
               </a>
             </li>
           ))}
@@ -155,6 +161,7 @@ function place() {
   const { page, id } = route.value;
   switch (page) {
     case "job": return <Answer key={id} id={id} />;
+    case "answer": return <Later key="answer" load={() => import("./answers/stored_answer")} />;
     case "jobs": return <Jobs />;
     case "map": return <Later key="map" load={() => import("./network/service_map")} />;
     case "recordings": return <Later key="recordings" load={() => import("./recordings/recordings")} />;

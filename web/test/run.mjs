@@ -350,7 +350,7 @@ await step("distribution and heat map", async () => {
   await page.locator(".spread rect").first().waitFor();
   await looksRight("answer-spread");
   await page.getByRole("button", { name: "Heat map" }).click();
-  await page.locator(".heat canvas").waitFor();
+  await page.locator(".heat canvas").nth(1).waitFor();
   await looksRight("answer-heat");
   const heat = await handed("Save image");
   assert(/\.png$/.test(heat.name) && readFileSync(heat.path).subarray(1, 4).toString() === "PNG", heat.name);
@@ -382,15 +382,21 @@ async function handed(button) {
 await step("a saved result is one self-contained file", async () => {
   const map = await handed("Save image");
   const svg = readFileSync(map.path, "utf8");
-  assert(/\.svg$/.test(map.name) && svg.includes("server_port") === false && /<path/.test(svg) && !/class=/.test(svg), map.name);
+  assert(/\.svg$/.test(map.name) && /<path/.test(svg) && !/class=/.test(svg), map.name);
+  const id = /job\/(\d+)/.exec(page.url())[1];
+  for (const words of [`Job ${id}`, "group-count-success-quantile", "Period: ", " UTC", "Quality: ", "packets received", page.url().replaceAll("&", "&amp;")]) assert(svg.includes(words), `the picture lacks ${words}`);
   const saved = await handed("Save as HTML");
   const text = readFileSync(saved.path, "utf8");
-  assert(/\.html$/.test(saved.name) && !/<script|https?:\/\/(?!www\.w3\.org)/.test(text), saved.name);
+  assert(/\.html$/.test(saved.name) && !/<script|(?:src|href)="(?!data:)/.test(text), saved.name);
   const rows = await page.getByText(/rows in this window/).textContent();
   const alone = await open();
   await alone.goto(`file://${saved.path}`);
   assert((await alone.locator("tbody tr").count()) === Number(/^(\d+)/.exec(rows)[1]), `${await alone.locator("tbody tr").count()} of ${rows}`);
   assert((await alone.locator("pre").textContent()).includes("group-count-success-quantile") && (await alone.locator("svg").count()) === 1, "what was asked and drawn is not in it");
+  const stated = await alone.locator("dl").textContent();
+  for (const words of ["Period", "UTC", "Quality", "packets received", page.url()]) assert(stated.includes(words), `the file lacks ${words}: ${stated}`);
+  assert(await alone.evaluate(() => document.querySelector("table").compareDocumentPosition(document.querySelector("svg")) === Node.DOCUMENT_POSITION_FOLLOWING), "the table is not first");
+
   if (pictures) await alone.screenshot({ path: join(pictures, "finding.png"), fullPage: true });
   await alone.close();
 });

@@ -28,7 +28,9 @@ fn page_works_in_a_browser() {
     testkit::require!("node", "npm", "chromium");
     let built = Command::new(web().join("build.sh")).status().expect("bash");
     testkit::require!("page" => built.success().then_some(()).ok_or("web/build.sh could not build it"));
+    browse("logic.mjs", &[]);
     browse("run.mjs", &[]);
+    browse("views.mjs", &[]);
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("hostile.pcap");
     std::fs::write(&capture, hostile::capture()).expect("a file");

@@ -11,44 +11,51 @@ const ROWS_MAX = 500;
 
 const between = ({ since, until }: Period, day = false) => `${day ? `${time(since).slice(0, 10)} ` : ""}${clock(since)}–${clock(until)}`;
 
-export function Compare({ query, place, own, baseline }: { query: string; place: number; own: Period; baseline: Period }) {
+export function Compare({ query, recording, place, own, baseline }: { query: string; recording: string; place: number; own: Period; baseline: Period }) {
   const text = against(alone(query, place), own, baseline);
-  const { answer, error } = useAsked<PastAnswer>((signal) => askKept(text, "", ROWS_MAX, signal), [text]);
-  const told = answer?.results[0];
-  const isOtherDay = time(own.since).slice(0, 10) !== time(baseline.since).slice(0, 10);
-  const { measures, rows } = told ? readCompared(told) : { measures: [], rows: [] };
+  const { answer, error } = useAsked<PastAnswer>((signal) => askKept(text, recording, ROWS_MAX, signal), [text, recording]);
+  return (
+    <section class="compare" aria-label="Comparison">
+      <Periods own={own} baseline={baseline} />
+      {error !== undefined ? <Notice kind="bad">{said(error)}</Notice> : !answer ? <p class="muted" role="status">Reading stored data…</p> : <Differences answer={answer} place={0} />}
+      <div class="tools"><button type="button" onClick={() => go("ask", "", { q: text, in: recording })}>Edit query</button><Copy text={() => text}>Copy query</Copy></div>
+    </section>
+  );
+}
+
+const Periods = ({ own, baseline }: { own: Period; baseline: Period }) => (
+  <p><strong>{between(own, true)} UTC</strong> compared with <strong>{between(baseline, time(own.since).slice(0, 10) !== time(baseline.since).slice(0, 10))}</strong></p>
+);
+
+/** The compared rows of an answer with a baseline. */
+export function Differences({ answer, place }: { answer: PastAnswer; place: number }) {
+  const told = answer.results[place];
+  if (!told) return null;
+  const { measures, rows } = readCompared(told);
   const differing = rows.filter(({ kind }) => kind !== "same").length;
   const isSaid = rows.some(({ changes }) => changes.some(({ differs }) => differs !== null));
   return (
-    <section class="compare" aria-label="Comparison">
-      <p>
-        <strong>{between(own, true)} UTC</strong> compared with <strong>{between(baseline, isOtherDay)}</strong>
-        {told && isSaid && <span class="muted">: {differing} of {rows.length} groups differ significantly, strongest evidence first</span>}
-      </p>
-      {error !== undefined ? <Notice kind="bad">{said(error)}</Notice> : !told ? <p class="muted" role="status">Reading stored data…</p> : (
-        <>
-          {answer.notes.map((note) => (note.startsWith("answered from the tuples") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
-          {rows.length === 0 ? <Empty title="No rows in either period" /> : (
-            <div class="scroll" tabIndex={0} role="region" aria-label="Compared rows">
-              <table class="plain wide compared">
-                <thead><tr><th scope="col">group</th><th scope="col">change</th>{measures.map((column) => <th scope="col" class="n" title={column.doc}>{heading(column)}</th>)}</tr></thead>
-                <tbody>
-                  {rows.map(({ key, changes, kind, word }) => (
-                    <tr class={kind}>
-                      <th scope="row"><bdi class="mono">{visible(key) || "all"}</bdi></th>
-                      <td><span class={`change ${kind}`}>{visible(word)}</span></td>
-                      {changes.map((change) => <td class="n nowrap"><Cell of={change} /></td>)}
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
-          )}
-          <p class="muted small">▲ ▼: significant at 95 %; about one in twenty unchanged values is marked by chance. “?”: unknown. {told.left_out > 0 ? `${told.left_out} groups omitted.` : ""}</p>
-        </>
+    <>
+      {isSaid && <p class="muted">{differing} of {rows.length} groups differ significantly, strongest evidence first</p>}
+      {answer.notes.map((note) => (note.startsWith("answered from the") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
+      {rows.length === 0 ? <Empty title="No rows in either period" /> : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Compared rows">
+          <table class="plain wide compared">
+            <thead><tr><th scope="col">group</th><th scope="col">change</th>{measures.map((column) => <th scope="col" class="n" title={column.doc}>{heading(column)}</th>)}</tr></thead>
+            <tbody>
+              {rows.map(({ key, changes, kind, word }) => (
+                <tr class={kind}>
+                  <th scope="row"><bdi class="mono">{visible(key) || "all"}</bdi></th>
+                  <td><span class={`change ${kind}`}>{visible(word)}</span></td>
+                  {changes.map((change) => <td class="n nowrap"><Cell of={change} /></td>)}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
-      <div class="tools"><button type="button" onClick={() => go("ask", "", { q: text })}>Edit query</button><Copy text={() => text}>Copy query</Copy></div>
-    </section>
+      <p class="muted small">▲ ▼: significant at 95 %; about one in twenty unchanged values is marked by chance. “?”: unknown. {told.left_out > 0 ? `${told.left_out} groups omitted.` : ""}</p>
+    </>
   );
 }
 

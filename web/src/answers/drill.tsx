@@ -36,6 +36,8 @@ export interface Behind {
   account: AccountEvent | null;
   isRedacted: boolean;
   close(): void;
+  /** Opens an alert rule over this number. */
+  alert?(): void;
 }
 
 type Told = PastAnswer["results"][number];
@@ -59,7 +61,7 @@ export default function Drill(props: Behind) {
   );
 }
 
-function Beneath({ query, recording, result, row, at, period, isOpen, account, isRedacted, open }: Behind & { open(columns: Column[], row: Row): void }) {
+function Beneath({ query, recording, result, row, at, period, isOpen, account, isRedacted, alert, open }: Behind & { open(columns: Column[], row: Row): void }) {
   const column = result.columns[at] as Column;
   const where = condition(query, result, row);
   const found = useSignal<Told | null>(null);
@@ -127,6 +129,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
           <button type="button" onClick={() => go("ask", "", { q: kept, in: recording })}>Query this only</button>
           {where !== "" && <button type="button" onClick={() => go("ask", "", { q: butNot(query, where), in: recording })}>Exclude this</button>}
           {where !== "" && <Copy text={() => `WHERE ${where}`}>Copy WHERE</Copy>}
+          {alert && result.measures.includes(at) && <button type="button" onClick={alert}>Alert on this</button>}
           <label class="inline">Group by
             <select value="" onChange={(event) => go("ask", "", { q: counted(query, where, null, `(group-count: group=${event.currentTarget.value}${recording === "" ? ", w=10s" : ""})`), in: recording })}>
               <option value="">select…</option>

@@ -1,62 +1,98 @@
-// The answer to a query of stored data or a recording; static, below the query.
-import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import type { Row } from "../api/cells";
+// The answer to a query of stored data or a recording, in the views of a job's result. Its address has the query with the
+// times that were answered: opening it reads the same data again.
+import { useEffect, useState } from "preact/hooks";
+import { askKept, lasting } from "../api/client";
 import type { PastAnswer } from "../api/schema";
-import { colourOf } from "../common/colors";
-import { csv, time, visible } from "../common/format";
-import { isMap } from "../results/edges";
-import { useLater } from "../common/lazy";
-import { Result, sorted, type Sort } from "../results/model";
-import { Copy, Empty, Notice } from "../common/components";
-import { Table } from "../charts/table";
+import { clauses, dated, windowOf, type Period } from "../results/clauses";
+import { many, span, visible } from "../common/format";
+import { Result } from "../results/model";
+import { Copy, Empty, Notice, Text, said } from "../common/components";
+import { go, keep, link, param } from "../common/route";
+import { Differences } from "./lazy_details";
+import { Chip, Skeleton, View } from "./view";
 
-const NO_COURSE = new Map<string, (number | null)[]>();
-
-export function Past({ answer, query }: { answer: PastAnswer; query: string }) {
-  const at = useRef<HTMLElement>(null);
-  useEffect(() => at.current?.scrollIntoView({ block: "nearest" }), [answer]);
-  const between = (from: string, to: string) => `${time(from).slice(0, 19)} to ${time(to).slice(0, 19)} UTC`;
-  return (
-    <section aria-label="Result" class="past-answer" ref={at}>
-      <h2>{answer.recording === null ? "Stored data" : "Recording"}</h2>
-      <p class="muted small">
-        {answer.since_ns && answer.until_ns ? between(answer.since_ns, answer.until_ns) : ""}
-        {answer.baseline_since_ns && answer.baseline_until_ns ? `, compared with ${between(answer.baseline_since_ns, answer.baseline_until_ns)}` : ""}
-      </p>
-      {answer.notes.map((note) => (note.startsWith("answered from the") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
-      {answer.results.map((told, i) => <One key={i} told={told} place={i} answer={answer} query={query} />)}
-    </section>
-  );
+interface Loaded {
+  /** The query in the address. */
+  query: string;
+  recording: string;
+  answer: PastAnswer;
+  results: Result[];
 }
 
-function One({ told, place, answer, query }: { told: PastAnswer["results"][number]; place: number; answer: PastAnswer; query: string }) {
-  const sort = useSignal<Sort | null>(null);
-  const picked = useSignal<string[]>([]);
-  const opened = useSignal<{ row: Row; at: number } | null>(null);
-  const result = new Result(place, told.processor, told.columns, told.keys, told.rows.length);
-  const isDrawn = isMap(result) && result.at("window_start") < 0;
-  const [behind] = useLater(() => import("./lazy_details"), opened.value !== null);
-  const [map] = useLater(() => import("../charts/map"), isDrawn);
-  const at = sort.value ? result.at(sort.value.by) : -1;
-  const rows = at >= 0 && sort.value ? sorted(told.rows, at, sort.value.down) : told.rows;
-  if (told.rows.length === 0) return <Empty title="No rows"><p class="muted">No data of this period matches the query.</p></Empty>;
-  const [start, end] = [result.at("window_start"), result.at("window_end")];
-  const periodOf = (row: Row) =>
-    start >= 0 && row[start] !== null ? { since: String(row[start]), until: String(row[end]) } : answer.since_ns && answer.until_ns ? { since: answer.since_ns, until: answer.until_ns } : null;
-  const open = (row: Row, at: number) => (opened.value = { row, at });
+/** The rows of an answer by window. */
+function resultsOf(answer: PastAnswer): Result[] {
+  return answer.results.map((told, place) => {
+    const result = new Result(place, told.processor, told.columns, told.keys, told.rows.length);
+    for (const window of result.windowsOf(told.rows)) result.put(window);
+    result.leftOut += told.left_out;
+    return result;
+  });
+}
+
+const between = (since: string | null, until: string | null): Period | null => (since !== null && until !== null ? { since, until } : null);
+
+export default function Stored() {
+  const [query, recording] = [param("q"), param("in")];
+  const [loaded, setLoaded] = useState<Loaded | null>(null);
+  const [error, setError] = useState<unknown>(undefined);
+  const [times, setTimes] = useState(0);
+  useEffect(() => {
+    if (query === "" || (loaded?.query === query && loaded.recording === recording && times === 0)) return;
+    const abort = new AbortController();
+    setError(undefined);
+    lasting(() => askKept(query, recording, undefined, abort.signal), abort.signal, setError).then((answer) => {
+      const own = between(answer.since_ns, answer.until_ns);
+      // Relative times would name other data tomorrow.
+      const fixed = own && clauses(query).some(({ word }) => word === "SINCE") ? dated(query, own, between(answer.baseline_since_ns, answer.baseline_until_ns)) : query;
+      setError(undefined);
+      setLoaded({ query: fixed, recording, answer, results: resultsOf(answer) });
+      if (fixed !== query) keep({ q: fixed });
+    }, (why) => abort.signal.aborted || setError(why));
+    return () => abort.abort();
+  }, [query, recording, times]);
+  const here = loaded?.query === query && loaded.recording === recording ? loaded : null;
+  const answer = here?.answer;
+  const period = answer ? between(answer.since_ns, answer.until_ns) : null;
+  const title = recording === "" ? "Stored data" : "Recording";
+  const rows = answer?.results.reduce((sum, one) => sum + one.rows.length, 0) ?? 0;
   return (
-    <>
-      <div class="tools"><strong>{told.processor ?? "tuples"}</strong> <span class="muted grow">{told.rows.length} rows{told.left_out > 0 ? `, ${told.left_out} more not shown` : ""}</span> <Copy text={() => csv(told.columns, rows)}>Copy CSV</Copy></div>
-      <Table
-        result={result} rows={rows} sort={sort.value} onSort={(to) => (sort.value = to)} picked={picked.value} colour={colourOf} course={NO_COURSE} measure={result.measure} isOpen={false} showWindows
-        onPick={(key) => (picked.value = picked.value.includes(key) ? picked.value.filter((other) => other !== key) : [...picked.value, key])}
-        {...(answer.baseline_since_ns ? {} : { onOpen: open })}
-      />
-      {isDrawn && map && <map.Map_ result={result} rows={told.rows} query={query} {...(answer.baseline_since_ns ? {} : { onOpen: open })} />}
-      {opened.value && behind && (
-        <behind.Drill query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+    <div class="page answer past-answer">
+      <header class="head">
+        <p class="crumb"><a href={link("ask", "", { q: query, in: recording })}>Query</a> / {title.toLowerCase()}</p>
+        <div class="title">
+          <h1>{title}</h1>
+          <div class="actions">
+            <button type="button" onClick={() => go("ask", "", { q: query, in: recording })}>Edit query</button>
+            <Copy text={() => location.href}>Copy link</Copy>
+            <button type="button" onClick={() => setTimes((n) => n + 1)}>Query again</button>
+          </div>
+        </div>
+        <pre class="query" tabIndex={0}><code><Text of={query} /></code></pre>
+      </header>
+      {error !== undefined && <Notice kind="bad">{said(error)}</Notice>}
+      {answer && answer.baseline_since_ns === null && answer.notes.map((note) => (note.startsWith("answered from the") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
+      {!answer ? error === undefined && <Skeleton /> : answer.baseline_since_ns !== null ? (
+        <section class="compare" aria-label="Comparison">{answer.results.map((_, place) => <Differences key={place} answer={answer} place={place} />)}</section>
+      ) : (
+        <View
+          query={query}
+          title={title}
+          file={recording === "" ? "stored-data" : "recording"}
+          results={here!.results}
+          isLoaded
+          job={null}
+          recording={recording}
+          account={null}
+          isRedacted={false}
+          period={period}
+          state={<Chip kind="">{period ? `${span(period.since, period.until)} UTC` : "whole recording"}</Chip>}
+          more={<><Chip kind="">{many(answer.tuples)} tuples read</Chip>{answer.job !== null && <a class="chip" href={link("job", answer.job)}>{answer.from === "rows" ? "rows" : "tuples"} of job {answer.job}</a>}</>}
+          details={null}
+          tools={null}
+          nothing={<Empty title="No rows"><p class="muted">{rows === 0 ? "No data of this period matches the query." : ""}</p></Empty>}
+        />
       )}
-    </>
+      {answer && windowOf(query, 0) === "" && answer.baseline_since_ns === null && <p class="muted small">Without windows (w=10s) there is no view over time.</p>}
+    </div>
   );
 }

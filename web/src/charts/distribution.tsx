@@ -1,21 +1,33 @@
-// Distributions: histogram of a group, CDFs of all groups, heat map over time. Bucket bounds are equal in all windows.
-import { useEffect, useRef } from "preact/hooks";
+// Distributions: histogram of a group, CDFs of all groups. Bucket bounds are equal in all windows.
 import type { Cell, Column, Row } from "../api/cells";
-import { colourOf, dashOf, heat } from "../common/colors";
-import { clock, number, visible } from "../common/format";
+import { colourOf, dashOf } from "../common/colors";
+import { heading, number, visible } from "../common/format";
 import type { Result, Win } from "../results/model";
 import { useWidth } from "../common/components";
 
-type Bucket = [number, number];
+export type Bucket = [number, number];
 
 /** The column with histograms or cumulative shares. */
 export const spreadColumn = (result: Result) => result.columns.findIndex((column) => column.type === "json" && /^(hist|cdf)/.test(column.name));
 
-function buckets(column: Column, cell: Cell | undefined): Bucket[] {
+export function buckets(column: Column, cell: Cell | undefined): Bucket[] {
   if (!Array.isArray(cell)) return [];
   const all = cell.map(([bound, n]): Bucket => [Number(bound), Number(n)]);
   // Differences of cumulative shares give the bucket counts.
   return column.name.startsWith("cdf") ? all.map(([bound, share], i) => [bound, share - (all[i - 1]?.[1] ?? 0)]) : all;
+}
+
+/** Groups by their number of values in these windows, largest first. */
+export function fullest(result: Result, windows: Win[]): string[] {
+  const at = spreadColumn(result);
+  const sums = new Map<string, number>();
+  for (const { rows } of windows) {
+    for (const row of rows) {
+      const key = result.key(row);
+      sums.set(key, (sums.get(key) ?? 0) + buckets(result.columns[at] as Column, row[at]).reduce((sum, [, n]) => sum + n, 0));
+    }
+  }
+  return [...sums].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1)).map(([key]) => key);
 }
 
 /** Buckets per power of two in a histogram; the height of one. */
@@ -23,7 +35,7 @@ const FINE = 6;
 const BAND = 56;
 
 /** A position on a logarithmic axis; values up to zero have a separate one. */
-const log = (v: number) => (v <= 0 ? -1 : Math.log2(1 + v));
+export const log = (v: number) => (v <= 0 ? -1 : Math.log2(1 + v));
 
 function ticks(from: number, to: number, most: number): number[] {
   const all: number[] = [];
@@ -111,11 +123,10 @@ export function Spread({ result, rows, keys }: { result: Result; rows: Row[]; ke
             </svg>
             <figcaption>Cumulative distribution</figcaption>
           </figure>
-          <ul class="legend">{of.map(({ key }) => <li><span class="dot" aria-hidden="true" style={{ background: colourOf(key) }} /> <bdi>{visible(key)}</bdi></li>)}</ul>
-          <table class="plain">
+          <table class="plain legend">
             <caption class="hidden">Quantiles of the drawn groups</caption>
-            <thead><tr><th scope="col">group</th>{QUANTILES.map((q) => <th scope="col" class="n">{q * 100} %</th>)}</tr></thead>
-            <tbody>{of.map(({ key, all, sum }) => <tr><th scope="row"><bdi>{visible(key)}</bdi></th>{QUANTILES.map((q) => <td class="n">≤ {number(column.unit, quantile(all, sum, q))}</td>)}</tr>)}</tbody>
+            <thead><tr><th scope="col">{heading(column)}</th>{QUANTILES.map((q) => <th scope="col" class="n">{q * 100} %</th>)}</tr></thead>
+            <tbody>{of.map(({ key, all, sum }) => <tr><th scope="row"><span class="dot" aria-hidden="true" style={{ background: colourOf(key) }} /> <bdi>{visible(key)}</bdi></th>{QUANTILES.map((q) => <td class="n">≤ {number(column.unit, quantile(all, sum, q))}</td>)}</tr>)}</tbody>
           </table>
         </>
       )}
@@ -132,78 +143,4 @@ function quantile(all: Bucket[], sum: number, q: number): number {
     if (n >= sum * q - 1e-9) return bound;
   }
   return all.at(-1)?.[0] ?? 0;
-}
-
-export function Heat({ result, windows, group }: { result: Result; windows: Win[]; group: string }) {
-  const [host, width] = useWidth<HTMLDivElement>();
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const said = useRef<HTMLSpanElement>(null);
-  const at = spreadColumn(result);
-  const column = result.columns[at] as Column;
-  const [left, bottom, height] = [72, 26, 320];
-  const cells = windows.map((window) => {
-    const row = window.rows.find((row) => result.key(row) === group);
-    const merged = new Map<number, number>();
-    for (const [bound, n] of buckets(column, row?.[at])) {
-      const bin = Math.floor(log(bound) * 4);
-      merged.set(bin, (merged.get(bin) ?? 0) + n);
-    }
-    return { window, merged };
-  });
-  const bins = cells.flatMap(({ merged }) => [...merged.keys()]);
-  const [least, most] = [Math.min(...bins), Math.max(...bins)];
-  const rows = Math.max(1, most - least + 1);
-  const peak = Math.max(...cells.flatMap(({ merged }) => [...merged.values()]), 1e-9);
-  const w = Math.max(1, Math.min(28, (width - left) / Math.max(1, cells.length)));
-  const h = (height - bottom) / rows;
-  const lower = (bin: number) => Math.max(0, 2 ** (bin / 4) - 1);
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (!context || width === 0 || bins.length === 0) return;
-    const scale = devicePixelRatio || 1;
-    const css = getComputedStyle(document.documentElement);
-    (canvas.current as HTMLCanvasElement).width = width * scale;
-    (canvas.current as HTMLCanvasElement).height = height * scale;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.font = `12px ${css.getPropertyValue("--sans")}`;
-    cells.forEach(({ window, merged }, i) => {
-      for (const [bin, n] of merged) {
-        context.fillStyle = heat(Math.log1p(n) / Math.log1p(peak));
-        context.fillRect(left + i * w, (most - bin) * h, Math.max(1, w - 1), Math.max(1, h - 1));
-      }
-      if (window.open) {
-        context.strokeStyle = css.getPropertyValue("--muted");
-        context.setLineDash([3, 3]);
-        context.strokeRect(left + i * w + 0.5, 0.5, w - 1, height - bottom - 1);
-        context.setLineDash([]);
-      }
-    });
-    context.fillStyle = css.getPropertyValue("--muted");
-    context.textAlign = "right";
-    for (let bin = least; bin <= most; bin += Math.max(1, Math.ceil(rows / 10))) context.fillText(number(column.unit, Number(lower(bin + 1).toPrecision(2))), left - 8, (most - bin) * h + 10);
-    context.textAlign = "left";
-    const step = Math.max(1, Math.ceil(90 / w));
-    for (let i = 0; i < cells.length; i += step) context.fillText(clock(cells[i]?.window.start ?? "0"), left + i * w, height - 8);
-  });
-  if (bins.length === 0) return <p class="muted" ref={host as never}>This group has no values in the loaded windows.</p>;
-  return (
-    <figure class="heat">
-      <div ref={host}>
-        <canvas
-          ref={canvas}
-          style={{ width: `${width}px`, height: `${height}px` }}
-          role="img"
-          aria-label={`Heat map of ${column.name} of ${visible(group)} over ${cells.length} windows`}
-          onMouseMove={(event) => {
-            const cell = cells[Math.floor((event.offsetX - left) / w)];
-            const bin = most - Math.floor(event.offsetY / h);
-            const n = cell?.merged.get(bin);
-            if (said.current) said.current.textContent = cell && n !== undefined ? `${clock(cell.window.start)} UTC · ${number(column.unit, lower(bin))} to ${number(column.unit, lower(bin + 1))} · ${number("", n)}` : "";
-          }}
-        />
-      </div>
-      <figcaption><bdi>{visible(group)}</bdi>: dark = few, bright = many. <span ref={said} /></figcaption>
-    </figure>
-  );
 }

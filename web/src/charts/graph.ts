@@ -21,10 +21,12 @@ export interface Edge {
   failing: number;
   p50: number | null;
   p99: number | null;
+  /** Quantile of the total times, if the parser has them. */
+  total: number | null;
   bytes: number | null;
-  /** Sum of the response times, in ns. */
+  /** Sum of the total times, or of the response times without them, in ns. */
   time: number | null;
-  /** Share in the response time of its client; null: no request to the client was captured. */
+  /** Share in the time of its client; null: no request to the client was captured. */
   share: number | null;
   /** Change against the earlier period, and its significance. */
   change: { kind: Kind; word: string; evidence: number } | null;
@@ -35,7 +37,7 @@ export interface Edge {
 /** Rows with clients and servers as edges between addresses. */
 export function edgesOf(result: Result, rows: Row[], query: string, protocol = ""): Edge[] {
   const at = (name: string) => result.at(name);
-  const slow = result.columns.findIndex((column) => /^p99/.test(column.name));
+  const slow = result.columns.findIndex((column) => /^p99(?!_total)/.test(column.name));
   const time = slow >= 0 ? slow : result.columns.findIndex((column) => column.unit === "ns" && !column.name.startsWith("time"));
   const value = (row: Row, name: string) => numeric(row[at(name)] ?? null);
   return rows.map((row) => {
@@ -53,8 +55,9 @@ export function edgesOf(result: Result, rows: Row[], query: string, protocol = "
       failing: success === null ? 0 : (1 - success) * count,
       p50: value(row, "p50_ns"),
       p99: time < 0 ? null : numeric(row[time] ?? null),
+      total: value(row, "p99_total_time_ns"),
       bytes: sizes.length === 0 ? null : sizes.reduce((sum, n) => sum + n, 0),
-      time: value(row, "time_ns"),
+      time: value(row, "total_time_ns") ?? value(row, "time_ns"),
       share: null,
       change: null,
       of: [{ result, row, query }],
@@ -63,6 +66,8 @@ export function edgesOf(result: Result, rows: Row[], query: string, protocol = "
 }
 
 export const failing = (edge: Edge) => (edge.count > 0 ? edge.failing / edge.count : 0);
+/** The time by which edges are ranked. */
+export const slowness = (edge: Edge) => edge.total ?? edge.p99 ?? -1;
 export const keyOf = (edge: Edge) => `${edge.client}→${edge.server} ${edge.service}`;
 
 const ns = (value: number) => number("ns", value);
@@ -72,6 +77,7 @@ export const said = (edge: Edge) =>
     edge.change && edge.change.kind !== "same" ? edge.change.word : "",
     edge.rate !== null ? `${many(edge.rate)}/s` : many(edge.count),
     edge.p99 !== null ? `p99 ${ns(edge.p99)}` : "",
+    edge.total !== null && (edge.p99 === null || ns(edge.total) !== ns(edge.p99)) ? `p99 total ${ns(edge.total)}` : "",
     failing(edge) > 0 ? `${percentage(failing(edge))} errors` : "",
     edge.share !== null ? `${(edge.share * 100).toFixed(0)} % of caller's time` : "",
   ].filter(Boolean).join(" · ");
@@ -162,6 +168,7 @@ export function together(edges: Edge[], names: Names, by: Grouping, open: string
     into.time = add(into.time, edge.time);
     into.p50 = null;
     into.p99 = most(into.p99, edge.p99);
+    into.total = most(into.total, edge.total);
     if ((edge.change?.evidence ?? -1) > (into.change?.evidence ?? -1)) into.change = edge.change;
     into.of.push(...edge.of);
   }
@@ -174,3 +181,32 @@ export function together(edges: Edge[], names: Names, by: Grouping, open: string
   }
   return { edges: all.sort((a, b) => (b.change?.evidence ?? 0) - (a.change?.evidence ?? 0) || b.count - a.count), members };
 }
+
+/** A service of a host. */
+const serviceOf = ({ server, service }: Edge) => `${server}\u0000${service}`;
+/** Advantage of edges that were drawn before, so that a refresh does not exchange similar ones. */
+const DRAWN_BEFORE = 2;
+
+/**
+ * The edges to draw: the busiest caller of each service, failing and changed ones, and the busiest others, `most` in all if the
+ * services allow it. The rest is counted by service.
+ */
+export function choose(all: Edge[], before: Set<string>, most: number): { edges: Edge[]; hidden: Map<string, Edge[]> } {
+  const weight = (edge: Edge) => edge.count * (before.has(keyOf(edge)) ? DRAWN_BEFORE : 1);
+  const byWeight = [...all].sort((a, b) => weight(b) - weight(a) || (keyOf(a) < keyOf(b) ? -1 : 1));
+  const chosen = new Set<Edge>();
+  const called = new Set<string>();
+  for (const edge of byWeight) {
+    if (called.has(serviceOf(edge))) continue;
+    called.add(serviceOf(edge));
+    chosen.add(edge);
+  }
+  const isMarked = (edge: Edge) => failing(edge) > 0 || (edge.change !== null && edge.change.kind !== "same");
+  for (const edge of [...all.filter(isMarked), ...byWeight]) if (chosen.size < most) chosen.add(edge);
+  const hidden = new Map<string, Edge[]>();
+  for (const edge of all) if (!chosen.has(edge)) (hidden.get(serviceOf(edge)) ?? hidden.set(serviceOf(edge), []).get(serviceOf(edge))!).push(edge);
+  return { edges: all.filter((edge) => chosen.has(edge)), hidden };
+}
+
+/** The callers of a service that are not drawn. */
+export const hiddenOf = (hidden: Map<string, Edge[]>, server: string, service: string) => hidden.get(`${server}\u0000${service}`) ?? [];

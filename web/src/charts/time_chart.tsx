@@ -1,17 +1,28 @@
-// A measure of several groups over time, with 95 % bands. Open windows are hatched; missing values break the line.
+// A measure of several groups over time, with 95 % bands, on a linear or logarithmic axis, and the same groups in an
+// earlier period. Open windows are hatched; missing values break the line. The legend has the numbers.
 import uPlot from "uplot";
-import { useEffect, useRef } from "preact/hooks";
-import type { Column } from "../api/cells";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Column, Row } from "../api/cells";
 import { colourOf, dashOf } from "../common/colors";
-import { clock, millis, number, numeric, visible } from "../common/format";
+import { axisTimes, heading, logTicks, millis, number, numeric, span, visible } from "../common/format";
 import type { Result, Win } from "../results/model";
 import { useWidth } from "../common/components";
+
+/** The same groups in an earlier period. */
+export interface Earlier {
+  result: Result;
+  windows: Win[];
+  /** Time from it to the drawn period, in ns. */
+  by: bigint;
+}
 
 interface Props {
   result: Result;
   windows: Win[];
   keys: string[];
   measure: number;
+  isLogarithmic: boolean;
+  earlier: Earlier | null;
   /** The window shown in the table. */
   at: string;
   onAt(start: string): void;
@@ -20,80 +31,136 @@ interface Props {
 }
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const EARLIER_DASH = [2, 4];
 
-/** The x position of a window: its middle, in seconds. */
-const middle = ({ start, end }: Win) => (millis(start) + millis(end)) / 2000;
+/** A window with its rows by group, on the x axis (seconds). */
+interface Placed {
+  window: Win;
+  from: number;
+  to: number;
+  rows: Map<string, Row>;
+}
 
-export default function Chart({ result, windows, keys, measure, at, onAt, onRange }: Props) {
+const placed = (result: Result, windows: Win[], by: bigint): Placed[] => {
+  const ms = Number(by / 1_000_000n);
+  return windows.map((window) => ({ window, from: (millis(window.start) + ms) / 1000, to: (millis(window.end) + ms) / 1000, rows: new Map(window.rows.map((row) => [result.key(row), row])) }));
+};
+const middle = ({ from, to }: Placed) => (from + to) / 2;
+const under = (all: Placed[], x: number) => all.find(({ from, to }) => from <= x && x < to);
+
+/** Points of one series: `undefined` where another series has the point, `null` where a window is missing. */
+function points(all: Placed[], xs: number[], value: (row: Row) => number | null, key: string): (number | null | undefined)[] {
+  const at = new Map(all.map((one) => [middle(one), one]));
+  const length = all[0] ? all[0].to - all[0].from : 0;
+  let before: number | undefined;
+  return xs.map((x) => {
+    const one = at.get(x);
+    if (one) {
+      before = x;
+      const row = one.rows.get(key);
+      return row ? value(row) : null;
+    }
+    return before !== undefined && length > 0 && x - before > length * 0.9 ? null : undefined;
+  });
+}
+
+/** Positions of all windows, and one in each gap. */
+function positions(...of: Placed[][]): number[] {
+  const all = new Set<number>();
+  for (const windows of of) {
+    windows.forEach((one, i) => {
+      const previous = windows[i - 1];
+      const length = one.to - one.from;
+      if (previous && length > 0 && one.from - previous.from > length * 1.5) all.add(middle(previous) + length);
+      all.add(middle(one));
+    });
+  }
+  return [...all].sort((a, b) => a - b);
+}
+
+/** Lowest and highest value of a group in these windows. */
+function extent(all: Placed[], key: string, measure: number): [number, number] | null {
+  const values = all.flatMap(({ rows }) => numeric(rows.get(key)?.[measure]) ?? []);
+  return values.length === 0 ? null : [Math.min(...values), Math.max(...values)];
+}
+
+export default function Chart({ result, windows, keys, measure, isLogarithmic, earlier, at, onAt, onRange }: Props) {
   const [host, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
+  /** The position of the pointer; null: outside. */
+  const [pointed, setPointed] = useState<number | null>(null);
   const column = result.columns[measure] as Column;
   const [low, high] = [column.low, column.high].map((name) => (name === undefined ? -1 : result.at(name)));
   const hasBand = low !== undefined && high !== undefined && low >= 0 && high >= 0;
-  const latest = useRef({ windows, onAt, onRange, at });
-  latest.current = { windows, onAt, onRange, at };
+  const own = placed(result, windows, 0n);
+  const old = earlier ? placed(earlier.result, earlier.windows, earlier.by) : [];
+  const oldMeasure = earlier?.result.at(column.name) ?? -1;
+  const length = own[0] ? own[0].to - own[0].from : 0;
+  const xs = positions(own, old);
+  const drawable = (of: number) => (row: Row) => {
+    const value = numeric(row[of]);
+    return value !== null && isLogarithmic && value <= 0 ? null : value;
+  };
+  const data = [
+    xs,
+    ...keys.map((key) => points(own, xs, drawable(measure), key)),
+    ...(earlier ? keys.map((key) => points(old, xs, drawable(oldMeasure), key)) : []),
+    ...(hasBand ? keys.flatMap((key) => [points(own, xs, drawable(low), key), points(own, xs, drawable(high), key)]) : []),
+  ] as uPlot.AlignedData;
+  const hidden = isLogarithmic ? keys.some((key) => own.some(({ rows }) => (numeric(rows.get(key)?.[measure]) ?? 1) <= 0)) : false;
+  const latest = useRef({ own, onAt, onRange, at });
+  latest.current = { own, onAt, onRange, at };
 
-  // A missing window is a gap in the line.
-  const length = windows.length > 0 ? millis((windows[0] as Win).end) - millis((windows[0] as Win).start) : 0;
-  const xs: number[] = [];
-  const rows: (Map<string, Win["rows"][number]> | null)[] = [];
-  for (const window of windows) {
-    const x = middle(window);
-    const before = xs.at(-1);
-    if (before !== undefined && length > 0 && x - before > (length / 1000) * 1.5) {
-      xs.push(before + length / 1000);
-      rows.push(null);
-    }
-    xs.push(x);
-    rows.push(new Map(window.rows.map((row) => [result.key(row), row])));
-  }
-  const values = (key: string, of: number) => rows.map((map) => numeric(map?.get(key)?.[of] ?? null));
-  const data = [xs, ...keys.map((key) => values(key, measure)), ...(hasBand ? keys.flatMap((key) => [values(key, low), values(key, high)]) : [])] as uPlot.AlignedData;
-
-  const shape = `${keys.join("\u0000")}|${measure}|${width}|${hasBand}`;
+  const shape = `${keys.join("\u0000")}|${measure}|${width}|${hasBand}|${isLogarithmic}|${earlier !== null}`;
   useEffect(() => {
     const element = host.current;
     if (!element || width === 0) return;
     const make = () => {
       plot.current?.destroy();
-      const ink = css("--muted");
       const grid = { stroke: css("--line"), width: 1 };
-      const axis = { stroke: ink, grid, ticks: grid, font: `12px ${css("--sans")}` };
-      const series: uPlot.Series[] = [
-        {},
-        ...keys.map((key): uPlot.Series => ({ label: visible(key), stroke: colourOf(key), dash: dashOf(key), width: 2, points: { show: xs.length < 40, size: 5, fill: colourOf(key) } })),
-        ...(hasBand ? keys.flatMap((): uPlot.Series[] => [{ stroke: "transparent", points: { show: false } }, { stroke: "transparent", points: { show: false } }]) : []),
-      ];
-      const bands = hasBand ? keys.map((key, i): uPlot.Band => ({ series: [keys.length + 2 + 2 * i, keys.length + 1 + 2 * i], fill: `${colourOf(key)}33` })) : [];
+      const axis = { stroke: css("--muted"), grid, ticks: grid, font: `12px ${css("--sans")}` };
+      const bandsFrom = 1 + keys.length * (earlier ? 2 : 1);
+      const silent: uPlot.Series = { stroke: "transparent", points: { show: false } };
+      const y: uPlot.Scale = isLogarithmic
+        ? { distr: 3, log: 10, range: (_, min, max) => (min === null || max === null ? [1, 10] : [min / 1.3, max * 1.3]) }
+        : { range: (_, min, max) => [Math.min(0, min ?? 0), (max ?? 1) <= 0 ? 1 : (max ?? 1) * 1.08] };
       plot.current = new uPlot(
         {
           width,
-          height: Math.max(260, Math.min(420, Math.round(width * 0.42))),
+          height: Math.max(260, Math.min(innerWidth < 1920 ? 420 : 560, Math.round(width * 0.42))),
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
           padding: [12, 30, 0, 0],
           legend: { show: false },
           cursor: { y: false, points: { size: 8 }, drag: { x: true, y: false, setScale: false } },
-          scales: { x: { range: (_, min, max) => [min - length / 2000, max + length / 2000] }, y: { range: (_, min, max) => [Math.min(0, min ?? 0), (max ?? 1) <= 0 ? 1 : (max ?? 1) * 1.08] } },
-          series,
-          bands,
-          axes: [{ ...axis, space: 90, values: (_, splits) => splits.map((x) => (x === Math.trunc(x) ? new Date(x * 1000).toISOString().slice(11, 19) : "")) }, { ...axis, size: 78, values: (_, splits) => splits.map((split) => number(column.unit, split)) }],
+          scales: { x: { range: (_, min, max) => [min - length / 2, max + length / 2] }, y },
+          series: [
+            {},
+            ...keys.map((key): uPlot.Series => ({ label: visible(key), stroke: colourOf(key), dash: dashOf(key), width: 2, points: { show: own.length < 40, size: 5, fill: colourOf(key) } })),
+            ...(earlier ? keys.map((key): uPlot.Series => ({ label: `${visible(key)}, earlier`, stroke: colourOf(key), dash: EARLIER_DASH, width: 1.5, points: { show: false } })) : []),
+            ...(hasBand ? keys.flatMap((): uPlot.Series[] => [silent, silent]) : []),
+          ],
+          bands: hasBand ? keys.map((key, i): uPlot.Band => ({ series: [bandsFrom + 1 + 2 * i, bandsFrom + 2 * i], fill: `${colourOf(key)}33` })) : [],
+          axes: [
+            { ...axis, space: 90, values: (_, splits) => axisTimes(splits) },
+            { ...axis, size: 78, values: (_, splits) => splits.map((split) => number(column.unit, split)), ...(isLogarithmic ? { splits: (_: uPlot, __: number, min: number, max: number) => logTicks(min, max), filter: (_: uPlot, splits: number[]) => splits } : {}) },
+          ],
           hooks: {
-            drawClear: [(u) => hatch(u)],
+            drawClear: [(u) => shade(u, latest.current.own, latest.current.at)],
             ready: [
               (u) =>
                 u.over.addEventListener("click", () => {
-                  const window = latest.current.windows.find((window) => middle(window) === u.data[0][u.cursor.idx ?? -1]);
-                  if (window) latest.current.onAt(window.start);
+                  const one = under(latest.current.own, u.posToVal(u.cursor.left ?? -1, "x"));
+                  if (one) latest.current.onAt(one.window.start);
                 }),
             ],
-            setCursor: [(u) => tell(u)],
+            setCursor: [(u) => setPointed((u.cursor.left ?? -1) < 0 ? null : u.posToVal(u.cursor.left ?? 0, "x"))],
             setSelect: [
               (u) => {
                 if (u.select.width < 4) return;
                 const [a, b] = [u.select.left, u.select.left + u.select.width].map((x) => u.posToVal(x, "x"));
-                const within = latest.current.windows.filter((window) => middle(window) >= (a ?? 0) && middle(window) <= (b ?? 0));
+                const within = latest.current.own.filter((one) => middle(one) >= (a ?? 0) && middle(one) <= (b ?? 0));
                 u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-                if (within[0]) latest.current.onRange(within[0].start, (within.at(-1) as Win).end);
+                if (within[0]) latest.current.onRange(within[0].window.start, (within.at(-1) as Placed).window.end);
               },
             ],
           },
@@ -101,51 +168,6 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
         data,
         element,
       );
-    };
-    const hatch = (u: uPlot) => {
-      const { ctx } = u;
-      for (const window of latest.current.windows) {
-        const isAt = window.start === latest.current.at;
-        if (!window.open && !isAt) continue;
-        const [a, b] = [millis(window.start) / 1000, millis(window.end) / 1000].map((x) => Math.round(u.valToPos(x, "x", true)));
-        const { left, top, width: w, height: h } = u.bbox;
-        const from = Math.max(a as number, left);
-        const to = Math.min(b as number, left + w);
-        if (to <= from) continue;
-        ctx.save();
-        ctx.beginPath();
-        ctx.rect(from, top, to - from, h);
-        ctx.clip();
-        if (isAt) {
-          ctx.fillStyle = css("--select");
-          ctx.fillRect(from, top, to - from, h);
-        }
-        if (window.open) {
-          ctx.strokeStyle = css("--line");
-          ctx.lineWidth = 2;
-          for (let x = from - h; x < to; x += 9) {
-            ctx.beginPath();
-            ctx.moveTo(x, top + h);
-            ctx.lineTo(x + h, top);
-            ctx.stroke();
-          }
-        }
-        ctx.restore();
-      }
-    };
-    const tell = (u: uPlot) => {
-      const idx = u.cursor.idx;
-      const out = element.parentElement?.querySelector("figcaption");
-      if (!out) return;
-      const x = idx === null || idx === undefined ? undefined : u.data[0][idx];
-      const window = latest.current.windows.find((window) => middle(window) === x);
-      const when = window ? `${clock(window.start)}–${clock(window.end)} UTC` : "";
-      out.querySelector(".when")!.textContent = when;
-      keys.forEach((_, i) => {
-        const value = idx === null || idx === undefined ? null : (u.data[i + 1]?.[idx] ?? null);
-        const cell = out.querySelectorAll(".legend .value")[i];
-        if (cell) cell.textContent = value === null ? "" : number(column.unit, value);
-      });
     };
     make();
     addEventListener("themechange", make);
@@ -157,15 +179,19 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
   }, [shape]);
   useEffect(() => {
     plot.current?.setData(data);
-  });
+  }, [windows, earlier?.windows, shape, windows.at(-1)?.rows]);
+  useEffect(() => plot.current?.redraw(false), [at]);
 
   const move = (by: number) => {
     const i = windows.findIndex((window) => window.start === at);
     const next = windows[Math.min(windows.length - 1, Math.max(0, (i < 0 ? windows.length - 1 : i) + by))];
     if (next) onAt(next.start);
   };
+  const told = (pointed === null ? undefined : under(own, pointed)) ?? own.find(({ window }) => window.start === at) ?? own.at(-1);
+  const toldOld = told && under(old, middle(told));
+  const said = (value: number | null | undefined) => (value === null || value === undefined ? "–" : number(column.unit, value));
   return (
-    <figure class="chart">
+    <figure class="chart" data-caption={`${heading(column)} per window${isLogarithmic ? ", logarithmic axis" : ""}${hasBand ? ", band: 95 % interval" : ""}${earlier ? ", dotted: earlier period" : ""}`}>
       <div
         ref={host}
         class="plot"
@@ -178,14 +204,67 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
           move(event.key === "ArrowLeft" ? -1 : 1);
         }}
       />
-      <figcaption>
-        <span class="when" />
-        <ul class="legend">
-          {keys.map((key) => (
-            <li><span class="dot" aria-hidden="true" style={{ background: colourOf(key) }} /> <bdi>{visible(key)}</bdi> <span class="value" /></li>
-          ))}
-        </ul>
-      </figcaption>
+      {hidden && <p class="muted small">Values of zero or less are not drawn on a logarithmic axis.</p>}
+      <div class="scroll" tabIndex={0} role="region" aria-label="Legend">
+        <table class="plain legend">
+          <caption class="hidden">{heading(column)} of the drawn groups</caption>
+          <thead>
+            <tr>
+              <th scope="col">{heading(column)}</th>
+              <th scope="col" class="n when">{told ? span(told.window.start, told.window.end) : ""}</th>
+              {earlier && <th scope="col" class="n">{toldOld ? `earlier, ${span(toldOld.window.start, toldOld.window.end)}` : "earlier"}</th>}
+              <th scope="col" class="n">lowest</th><th scope="col" class="n">highest</th>
+              {earlier && <th scope="col" class="n">earlier lowest</th>}{earlier && <th scope="col" class="n">earlier highest</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {keys.map((key) => {
+              const [now, before] = [extent(own, key, measure), earlier ? extent(old, key, oldMeasure) : null];
+              return (
+                <tr>
+                  <th scope="row"><span class="dot" aria-hidden="true" style={{ background: colourOf(key) }} /> <bdi>{visible(key)}</bdi></th>
+                  <td class="n value">{said(numeric(told?.rows.get(key)?.[measure]))}</td>
+                  {earlier && <td class="n">{said(numeric(toldOld?.rows.get(key)?.[oldMeasure]))}</td>}
+                  <td class="n">{said(now?.[0])}</td><td class="n">{said(now?.[1])}</td>
+                  {earlier && <td class="n">{said(before?.[0])}</td>}{earlier && <td class="n">{said(before?.[1])}</td>}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
     </figure>
   );
+}
+
+/** Shades the selected window and hatches open ones. */
+function shade(u: uPlot, own: Placed[], at: string): void {
+  const { ctx } = u;
+  for (const { window, from, to } of own) {
+    const isAt = window.start === at;
+    if (!window.open && !isAt) continue;
+    const [a, b] = [from, to].map((x) => Math.round(u.valToPos(x, "x", true)));
+    const { left, top, width, height } = u.bbox;
+    const [x1, x2] = [Math.max(a as number, left), Math.min(b as number, left + width)];
+    if (x2 <= x1) continue;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(x1, top, x2 - x1, height);
+    ctx.clip();
+    if (isAt) {
+      ctx.fillStyle = css("--select");
+      ctx.fillRect(x1, top, x2 - x1, height);
+    }
+    if (window.open) {
+      ctx.strokeStyle = css("--line");
+      ctx.lineWidth = 2;
+      for (let x = x1 - height; x < x2; x += 9) {
+        ctx.beginPath();
+        ctx.moveTo(x, top + height);
+        ctx.lineTo(x + height, top);
+        ctx.stroke();
+      }
+    }
+    ctx.restore();
+  }
 }

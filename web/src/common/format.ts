@@ -106,8 +106,36 @@ export function time(ns: string): string {
   return `${whole.slice(0, 10)} ${whole.slice(11, 19)}${rest}`;
 }
 
-/** The UTC time of day. */
-export const clock = (ns: string) => new Date(millis(ns)).toISOString().slice(11, 19);
+/** The UTC time of day, with milliseconds if present. */
+export const clock = (ns: string) => new Date(millis(ns)).toISOString().slice(11, 23).replace(".000", "");
+
+/** The UTC date. */
+const day = (ns: string) => new Date(millis(ns)).toISOString().slice(0, 10);
+
+/** A period in UTC; dates are omitted if both ends are today. */
+export function span(since: string, until: string): string {
+  const today = new Date().toISOString().slice(0, 10);
+  const [from, to] = [day(since), day(until)];
+  if (from === to) return `${from === today ? "" : `${from} `}${clock(since)}–${clock(until)}`;
+  return `${from} ${clock(since)} – ${to} ${clock(until)}`;
+}
+
+/** Positions on a logarithmic axis: powers of ten, on short axes also twice and five times them. */
+export function logTicks(min: number, max: number): number[] {
+  const [from, to] = [Math.floor(Math.log10(min)), Math.ceil(Math.log10(max))];
+  const steps = to - from > 3 ? [1] : [1, 2, 5];
+  return Array.from({ length: to - from + 1 }, (_, i) => from + i).flatMap((power) => steps.map((step) => Number(`${step}e${power}`))).filter((tick) => tick >= min && tick <= max);
+}
+
+/** Labels of a time axis (seconds since the epoch): dates if the axis has several days, milliseconds below a second. */
+export function axisTimes(seconds: number[]): string[] {
+  const all = seconds.map((s) => new Date(Math.round(s * 1000)).toISOString());
+  const step = seconds.length > 1 ? (seconds[1] as number) - (seconds[0] as number) : 1;
+  const hasDays = all[0]?.slice(0, 10) !== all.at(-1)?.slice(0, 10);
+  if (step >= 86_400) return all.map((text) => text.slice(0, 10));
+  if (hasDays) return all.map((text) => `${text.slice(5, 10)} ${text.slice(11, 16)}`);
+  return all.map((text) => (step < 1 ? text.slice(11, 23) : all.every((other) => other.slice(17, 19) === "00") ? text.slice(11, 16) : text.slice(11, 19)));
+}
 
 /** Time since, in words. */
 export function ago(ns: string): string {

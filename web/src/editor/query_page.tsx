@@ -2,29 +2,18 @@
 // starts it.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { ask, askKept, catalog, lasting, may } from "../api/client";
-import type { Agents, CheckAnswer, ExplainAnswer, Job, JobRequest, Jobs, PastAnswer, Problem, Recordings } from "../api/schema";
+import { ask, catalog, lasting, may } from "../api/client";
+import type { Agents, CheckAnswer, ExplainAnswer, Job, JobRequest, Jobs, Problem, Recordings } from "../api/schema";
 import { isPast } from "../results/clauses";
 import { bytes, visible } from "../common/format";
+import { useLater } from "../common/lazy";
 import { Empty, Notice, State, Text, said, useAsked } from "../common/components";
-import { Past } from "../answers/stored_answer";
 import Plan from "./plan";
 import { SendFile } from "../recordings/upload";
 import { go, keep, link, param, route } from "../common/route";
 import type { Editor } from "./editor";
-
-const EXAMPLES: [string, string][] = [
-  ["Response times by page", "PARSE http PROCESS (diff-group: group=url_template, w=10s)"],
-  ["Services and their clients", "PARSE http PROCESS (service-map: w=10s)"],
-  ["Server errors by page and client", "PARSE http WHERE status >= 500 PROCESS (group-count: group=url_template, client_ip, w=10s)"],
-  ["Slowest SQL statements", "PARSE mysql_query PROCESS (group-avg-top-k: group=fingerprint, k=10, w=10s)"],
-  ["Distribution of response times", "PARSE http PROCESS (group-hist: group=url_template, w=10s)"],
-  ["Median and p99 by page", "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99, w=5s)"],
-  ["Most frequent cache misses", "PARSE memcached_get WHERE hit = false PROCESS (top-k: k=20, w=10s)"],
-  ["Hosts that send the most", "PARSE packet PROCESS (group-sum-top-k: group=src_ip, k=10, w=10s)"],
-  ["Response times of the last ten minutes", "PARSE http SINCE 10m PROCESS (diff-group: group=url_template, w=10s)"],
-  ["Failing SQL statements", "PARSE mysql_query WHERE error_code != 0 PROCESS (group-count-top-k: group=fingerprint, error_code, k=10, w=10s)"],
-];
+import { EXAMPLES, adapted, nameOf, type Example } from "./examples";
+import { useSeen } from "./seen";
 
 const DRAFT = "draft";
 const HISTORY = "history";
@@ -60,8 +49,21 @@ function remember(one: Past): void {
 
 const names = (labels: Record<string, string>) => Object.entries(labels).map(([name, value]) => `${name}=${value}`);
 
+const Examples = ({ of, put }: { of: Example[]; put(query: string): void }) => (
+  <ul class="examples">
+    {of.map(({ question, query }) => (
+      <li>
+        <button type="button" class="example" onClick={() => put(query)}>
+          <strong>{question}</strong>
+          <code>{query}</code>
+        </button>
+      </li>
+    ))}
+  </ul>
+);
+
 export function Ask() {
-  const text = useSignal(param("q") || localStorage.getItem(DRAFT) || (EXAMPLES[0]?.[1] ?? ""));
+  const text = useSignal(param("q") || localStorage.getItem(DRAFT) || EXAMPLES[0]!.query);
   const problems = useSignal<Problem[]>([]);
   const checkedText = useSignal("");
   const explained = useSignal<ExplainAnswer | null>(null);
@@ -74,7 +76,6 @@ export function Ask() {
   const exported = useSignal(false);
   const interfaces = useSignal("");
   const filter = useSignal("");
-  const kept = useSignal<{ answer: PastAnswer; query: string } | null>(null);
   const shelf = useSignal<Recordings | null>(null);
   const history = useSignal(past());
   const host = useRef<HTMLDivElement>(null);
@@ -83,7 +84,7 @@ export function Ask() {
   const own = useRef("");
   const docs = useRef(new Map<string, string>());
   const { answer: agents } = useAsked((signal) => ask<Agents>("GET", "/api/v1/agents", undefined, { signal }), [], 5000);
-  const { answer: jobs } = useAsked((signal) => ask<Jobs>("GET", "/api/v1/jobs?limit=50", undefined, { signal }), [], 5000);
+  const { answer: jobs } = useAsked((signal) => ask<Jobs>("GET", "/api/v1/jobs?limit=100", undefined, { signal }), [], 5000);
   const here = (agents?.agents ?? []).filter((agent) => agent.connected);
   const labels = [...new Set(here.flatMap((agent) => names(agent.labels)))].sort();
   const taking = here.filter((agent) => on.value.every((label) => names(agent.labels).includes(label)) && (!exported.value || agent.capabilities.includes("exports")));
@@ -96,6 +97,8 @@ export function Ask() {
     if (may("run")) look();
     return () => gone.current.abort();
   }, []);
+  const seen = useSeen(recording ?? null, (jobs?.jobs ?? []).filter((job) => job.keep === "tuples"), source);
+  const examples = adapted(seen.value);
   const isRight = useComputed(() => checkedText.value === text.value && problems.value.length === 0 && text.value.trim() !== "");
 
   const explain = async (query: string) => {
@@ -115,17 +118,16 @@ export function Ask() {
     }
     busy.value = true;
     refused.value = "";
-    kept.value = null;
     try {
       const query = await withParse(typed);
       if (source !== "" || isPast(query)) {
-        kept.value = { answer: await askKept(query, source), query };
         remember({ query, job: "", in: source, at: Date.now() });
+        go("answer", "", { q: query, in: source });
         return;
       }
       const body: JobRequest = {
         query,
-        name: name.value.trim(),
+        name: name.value.trim() || nameOf(query, examples),
         kind: standing.value ? "standing" : "one_off",
         on: Object.fromEntries(on.value.map((label) => label.split(/=(.*)/s).slice(0, 2))),
         redact: !raw.value,
@@ -191,6 +193,8 @@ export function Ask() {
     if (asked !== null && asked !== own.current && editor.current && asked !== editor.current.text()) editor.current.set(asked);
   }, [asked]);
 
+  const isBuilding = param("build") !== "";
+  const [builder] = useLater(() => import("./builder"), isBuilding);
   const put = (query: string) => {
     editor.current?.set(query);
     editor.current?.focus();
@@ -200,9 +204,10 @@ export function Ask() {
 
   return (
     <div class="page ask">
-      <header class="head"><h1>Query</h1></header>
+      <header class="head"><h1>Query</h1><div class="actions"><button type="button" aria-expanded={isBuilding} onClick={() => keep({ build: isBuilding ? "" : "1" })}>Query builder</button></div></header>
       <div class="two">
         <div>
+          {isBuilding && builder && <builder.default text={text.value} recording={source} seen={seen.value} write={(query) => editor.current?.set(query)} />}
           <section class="card editor" aria-label="Query">
             <div ref={host} class="editor-host"><pre class="editor-wait">{visible(text.value).replaceAll("\\n", "\n")}</pre></div>
             <div class="problems" aria-live="polite">
@@ -230,7 +235,7 @@ export function Ask() {
               </button>
               {shelf.value && (
                 <label class="inline">Source
-                  <select value={recording ? source : ""} onChange={(event) => { kept.value = null; keep({ in: event.currentTarget.value }); }}>
+                  <select value={recording ? source : ""} onChange={(event) => keep({ in: event.currentTarget.value })}>
                     <option value="">live traffic</option>
                     {shelf.value.recordings.filter((one) => one.problem === null).map((one) => <option value={one.id}>{visible(one.name).slice(0, 60)}, {bytes(one.bytes)}</option>)}
                   </select>
@@ -272,19 +277,11 @@ export function Ask() {
             {agents && here.length === 0 && source === "" && <Notice kind="warn">No agent is connected, so queries cannot run. Start one on a host: <code>netalytics agent --server {location.origin}</code></Notice>}
           </section>
 
-          {kept.value && <Past {...kept.value} />}
           <section>
             <h2>Examples</h2>
-            <ul class="examples">
-              {EXAMPLES.map(([question, query]) => (
-                <li>
-                  <button type="button" class="example" onClick={() => put(query)}>
-                    <strong>{question}</strong>
-                    <code>{query}</code>
-                  </button>
-                </li>
-              ))}
-            </ul>
+            {seen.value.length > 0 && <p class="muted small seen">{source === "" ? "Seen on the network" : "In this recording"}: {seen.value.map((one) => <span class="tag">{one}</span>)}</p>}
+            <Examples of={examples.filter(({ isSeen }) => isSeen || seen.value.length === 0)} put={put} />
+            {seen.value.length > 0 && <details><summary>Examples for other protocols</summary><Examples of={examples.filter(({ isSeen }) => !isSeen)} put={put} /></details>}
           </section>
         </div>
 

@@ -16,8 +16,9 @@ export interface Offer {
 
 const seen = new Map<string, { at: number; labels: Promise<Offer["labels"]> }>();
 
-async function look(parsers: string, field: string): Promise<Offer["labels"]> {
-  const { results } = await askKept(`PARSE ${parsers} SINCE ${PERIOD} PROCESS (group-count-top-k: group=${field}, k=${VALUES_MAX})`);
+async function look(parsers: string, field: string, recording: string): Promise<Offer["labels"]> {
+  const since = recording === "" ? ` SINCE ${PERIOD}` : "";
+  const { results } = await askKept(`PARSE ${parsers}${since} PROCESS (group-count-top-k: group=${field}, k=${VALUES_MAX})`, recording);
   const told = results[0];
   const key = told?.columns.findIndex(({ name }) => name === field) ?? -1;
   const count = told?.columns.findIndex(({ name }) => name === "count") ?? -1;
@@ -25,12 +26,13 @@ async function look(parsers: string, field: string): Promise<Offer["labels"]> {
   return told.rows.flatMap((row) => (row[key] === null || row[key] === undefined ? [] : [{ label: literal(told.columns[key]!, row[key]!), detail: `seen ${String(row[count] ?? "")}×` }]));
 }
 
-function of(parsers: string, field: string): Promise<Offer["labels"]> {
-  const name = `${parsers} ${field}`;
+/** The most frequent values of a field, of recent stored tuples or of a recording. */
+export function frequent(parsers: string, field: string, recording = ""): Promise<Offer["labels"]> {
+  const name = `${parsers} ${field} ${recording}`;
   const known = seen.get(name);
   if (known && Date.now() - known.at < FRESH_MS) return known.labels;
   if (seen.size >= FIELDS_MAX) seen.delete(seen.keys().next().value as string);
-  const labels = look(parsers, field).catch(() => []);
+  const labels = look(parsers, field, recording).catch(() => []);
   seen.set(name, { at: Date.now(), labels });
   return labels;
 }
@@ -47,6 +49,6 @@ export async function offer(before: string, text: string): Promise<Offer | null>
   const field = fields.find(({ name, type, unit }) => name === wanted && ["text", "ip", "u64", "bool"].includes(type) && unit === "");
   if (!field) return null;
   const word = compared ? compared[2]! : end![2]!;
-  const labels = (await of(parsers.join(", "), field.name)).filter(({ label }) => label !== word && label.toLowerCase().startsWith(word.toLowerCase()));
+  const labels = (await frequent(parsers.join(", "), field.name)).filter(({ label }) => label !== word && label.toLowerCase().startsWith(word.toLowerCase()));
   return labels.length > 0 ? { from: before.length - word.length, labels } : null;
 }

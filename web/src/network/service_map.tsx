@@ -1,11 +1,12 @@
 // The service map over all protocols with stored tuples, live, in the past, or compared with an earlier period. Each protocol is
 // queried separately (`service-map`), as by the terminal's `map`.
 import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { ask, askKept, lasting, may } from "../api/client";
 import type { Agents, Jobs, PastAnswer } from "../api/schema";
 import { against, clauses, moment, parsersOf, written, type Period } from "../results/clauses";
 import { EARLIER, periodsOf, readCompared } from "../results/comparison";
-import { clock, time, visible } from "../common/format";
+import { span, visible } from "../common/format";
 import { Names, edgesOf, failing, type Edge } from "../charts/graph";
 import { useLater } from "../common/lazy";
 import { Drawn, Twin } from "../charts/map";
@@ -40,7 +41,7 @@ async function load(signal: AbortSignal, last: string, times: { own: Period; bas
     ask<Jobs>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }),
     ask<Agents>("GET", "/api/v1/agents", undefined, { signal }),
   ]);
-  const now = BigInt(Date.now()) * 1_000_000n;
+  const now = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n;
   const length = BigInt(last.slice(0, -1)) * (NS[last.slice(-1)] ?? 60_000_000_000n);
   const own = times?.own ?? { since: String(now - length), until: String(now) };
   const parsers = !may("run") ? [] : [...new Set(jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query)).filter((list) => list.length === 1).map(([one]) => one!))].filter((parser) => !BELOW.test(parser));
@@ -97,10 +98,23 @@ export default function Services() {
   const open = (edge: Edge, at: number) => (opened.value = { edge, at, period: answer?.own ?? null });
   const compare = (vs: string) => {
     if (vs === "") return keep({ vs: "", from: "", to: "", bfrom: "", bto: "" });
-    const until = BigInt(Date.now()) * 1_000_000n;
+    const until = BigInt(Math.floor(Date.now() / 1000)) * 1_000_000_000n;
     const since = until - BigInt(last.slice(0, -1)) * (NS[last.slice(-1)] ?? 60_000_000_000n);
     keep({ vs, from: param("from") || String(since), to: param("to") || String(until) });
   };
+  useEffect(() => {
+    const onKey = (event: Event) => {
+      const to = { 1: "graph", 2: "table" }[(event as CustomEvent<KeyboardEvent>).detail.key];
+      if (to === undefined) return;
+      keep({ view: to });
+      (event as CustomEvent<KeyboardEvent>).detail.preventDefault();
+    };
+    addEventListener("pagekey", onKey);
+    return () => removeEventListener("pagekey", onKey);
+  }, []);
+  const image = () => void import("../answers/lazy_details").then(({ picture }) => answer && picture("map", {
+    title: "Map", query: answer.texts.join("\n"), measure: "", period: answer.own, isOpen: false, worth: [], foot: "", account: null, link: location.href,
+  }, document.querySelector("section.body") as Element));
   const one = opened.value;
   const edges = answer?.edges ?? [];
   const bad = edges.filter((edge) => failing(edge) > 0).length;
@@ -117,8 +131,9 @@ export default function Services() {
         <label class="inline">Period <select value={last} disabled={times !== null} onChange={(event) => keep({ last: event.currentTarget.value })}>{LENGTHS.map(([name, title]) => <option value={name}>{title}</option>)}</select></label>
         <label class="inline">Compare with <select value={param("vs")} onChange={(event) => compare(event.currentTarget.value)}>{EARLIER.filter(([name]) => !["mark", "range"].includes(name) || name === param("vs")).map(([name, title]) => <option value={name}>{title}</option>)}</select></label>
         {times && <button type="button" onClick={() => compare("")}>End comparison</button>}
-        {answer && <span class="muted small">{clock(answer.own.since)}–{clock(answer.own.until)} UTC{times ? ` compared with ${time(times.baseline.since).slice(0, 10) === time(times.own.since).slice(0, 10) ? "" : `${time(times.baseline.since).slice(0, 10)} `}${clock(times.baseline.since)}–${clock(times.baseline.until)}` : ""}{bad > 0 ? `, ${bad} edges with errors` : ""}</span>}
+        {answer && <span class="muted small">{span(answer.own.since, answer.own.until)} UTC{times ? ` compared with ${span(times.baseline.since, times.baseline.until)}` : ""}{bad > 0 ? `, ${bad} edges with errors` : ""}</span>}
         {answer && !whole && error === undefined && <span class="muted small" role="status">Loading more protocols…</span>}
+        {view === "graph" && edges.length > 0 && <button type="button" onClick={image}>Save image</button>}
         {answer && answer.texts.length > 0 && <Copy text={() => answer.texts.join("\n")}>Copy queries</Copy>}
       </div>
       {error !== undefined && <Notice kind="bad">{said(error)} {answer && "The data shown is outdated."}</Notice>}

@@ -188,6 +188,19 @@ export function withHist(query: string, place: number): string {
 /** The same query over the whole period, without windows. */
 export const whole = (query: string, of: Period) => with_(windowless(query), [...TIMES, "LIMIT"], period(of));
 
+/** The same query over a period, with its windows. */
+export const within = (query: string, of: Period) => with_(query, [...TIMES, "LIMIT", "SAMPLE"], period(of));
+
+/** The same query of live traffic, without an end. */
+export const live = (query: string) => with_(query, [...TIMES, "LIMIT"], []);
+
+/** The same query with the times that an answer has covered. */
+export const dated = (query: string, own: Period, baseline: Period | null) =>
+  with_(query, TIMES, [...period(own), ...(baseline ? [{ word: "BASELINE", body: written(period(baseline)) }] : [])]);
+
+/** The length of the windows of the processor at `place`, as written; empty: none. */
+export const windowOf = (query: string, place: number) => apart(processors(query)[place] ?? "").args.find(({ name }) => name === "w")?.text.replace(/^w\s*=\s*/i, "") ?? "";
+
 /** The same query with a BASELINE, without windows. */
 export function against(query: string, own: Period, baseline: Period): string {
   return with_(windowless(query), [...TIMES, "LIMIT", "SAMPLE"], [...period(own), { word: "BASELINE", body: written(period(baseline)) }]);

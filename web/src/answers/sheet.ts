@@ -1,0 +1,159 @@
+// A sheet with a title, lines of text, drawings, and their legend, as SVG or on a canvas.
+import { visible } from "../common/format";
+
+/** Style properties that are copied into SVG elements. */
+const DRAWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "visibility", "display"];
+/** In CSS pixels. */
+const [MARGIN, LINE, WIDTH_MIN] = [20, 18, 640];
+const SVG = "http://www.w3.org/2000/svg";
+
+export interface Sheet {
+  title: string;
+  lines: string[];
+  drawings: { drawn: SVGElement | HTMLCanvasElement; caption: string }[];
+  /** Rows of the legend; the first cell has the color. */
+  legend: { colour: string | null; cells: string[] }[];
+}
+
+interface Words {
+  text: string;
+  x: number;
+  y: number;
+  weight: number;
+  size: number;
+  end?: boolean;
+}
+
+export interface Placed {
+  width: number;
+  height: number;
+  words: Words[];
+  dots: { x: number; y: number; colour: string }[];
+  drawings: { drawn: SVGElement | HTMLCanvasElement; y: number; width: number; height: number }[];
+}
+
+const paint = () => {
+  const style = getComputedStyle(document.body);
+  return { back: style.backgroundColor, ink: style.color, font: style.fontFamily };
+};
+
+/** A copy of an SVG with inline styles. */
+export function alone(svg: SVGElement): SVGElement {
+  const copy = svg.cloneNode(true) as SVGElement;
+  const from = [svg, ...svg.querySelectorAll<SVGElement>("*")];
+  [copy, ...copy.querySelectorAll<SVGElement>("*")].forEach((element, i) => {
+    const style = getComputedStyle(from[i] as Element);
+    for (const name of DRAWN) element.setAttribute(name, style.getPropertyValue(name));
+    for (const name of ["class", "tabindex", "style", "role"]) element.removeAttribute(name);
+  });
+  copy.setAttribute("xmlns", SVG);
+  return copy;
+}
+
+/** Breaks a text into lines of at most `width`, at spaces where possible. */
+function wrapped(text: string, width: number, measure: (text: string) => number): string[] {
+  const found: string[] = [];
+  let line = "";
+  for (const word of visible(text).split(" ").flatMap((word) => (measure(word) <= width ? [word] : (word.match(/.{1,40}/gu) ?? [])))) {
+    const next = line === "" ? word : `${line} ${word}`;
+    if (line !== "" && measure(next) > width) {
+      found.push(line);
+      line = word;
+    } else line = next;
+  }
+  return [...found, line];
+}
+
+export function laidOut({ title, lines, drawings, legend }: Sheet): Placed {
+  const context = document.createElement("canvas").getContext("2d") as CanvasRenderingContext2D;
+  const measure = (size: number, weight: number) => (text: string) => {
+    context.font = `${weight} ${size}px ${paint().font}`;
+    return context.measureText(text).width;
+  };
+  const small = measure(12, 400);
+  const columns = Array.from({ length: Math.max(0, ...legend.map(({ cells }) => cells.length)) }, (_, i) => Math.max(...legend.map(({ cells }) => small(visible(cells[i] ?? "")))));
+  const sizes = drawings.map(({ drawn }) => drawn.getBoundingClientRect());
+  const width = Math.max(WIDTH_MIN, columns.reduce((sum, one) => sum + one + 24, 2 * MARGIN), ...sizes.map((size) => size.width + 2 * MARGIN));
+  const placed: Placed = { width: Math.ceil(width), height: 0, words: [], dots: [], drawings: [] };
+  let y = MARGIN;
+  const write = (text: string, size: number, weight: number) => {
+    for (const line of wrapped(text, width - 2 * MARGIN, measure(size, weight))) {
+      y += size === 12 ? LINE : 24;
+      placed.words.push({ text: line, x: MARGIN, y, size, weight });
+    }
+  };
+  if (title !== "") write(title, 18, 650);
+  for (const line of lines.flatMap((text) => text.split("\n"))) write(line, 12, 400);
+  drawings.forEach(({ drawn, caption }, i) => {
+    if (caption !== "") write(caption, 12, 600);
+    y += 8;
+    const size = sizes[i] as DOMRect;
+    placed.drawings.push({ drawn, y, width: size.width, height: size.height });
+    y += size.height;
+  });
+  y += 6;
+  for (const { colour, cells } of legend) {
+    y += LINE;
+    if (colour) placed.dots.push({ x: MARGIN + 5, y: y - 4, colour });
+    let x = MARGIN + 16;
+    cells.forEach((cell, column) => {
+      const isFirst = column === 0;
+      const end = x + (columns[column] ?? 0);
+      placed.words.push({ text: visible(cell), x: isFirst ? x : end, y, size: 12, weight: colour ? 400 : 600, end: !isFirst });
+      x = end + 20;
+    });
+  }
+  placed.height = Math.ceil(y + MARGIN);
+  return placed;
+}
+
+/** Its text as an SVG file. */
+export function toSvg({ width, height, words, dots, drawings }: Placed): string {
+  const { back, ink, font } = paint();
+  const make = (name: string, attributes: Record<string, string | number>, text = "") => {
+    const element = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+    element.textContent = text;
+    return element;
+  };
+  const root = make("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` });
+  root.append(make("rect", { width, height, fill: back }));
+  for (const { drawn, y, width: w, height: h } of drawings) {
+    if (drawn instanceof HTMLCanvasElement) {
+      root.append(make("image", { href: drawn.toDataURL("image/png"), x: MARGIN, y, width: w, height: h }));
+      continue;
+    }
+    const copy = alone(drawn);
+    for (const [name, value] of Object.entries({ x: MARGIN, y, width: w, height: h })) copy.setAttribute(name, String(value));
+    root.append(copy);
+  }
+  for (const { x, y, colour } of dots) root.append(make("rect", { x: x - 5, y: y - 5, width: 10, height: 10, rx: 5, fill: colour }));
+  for (const { text, x, y, size, weight, end } of words) root.append(make("text", { x, y, fill: ink, "font-family": font, "font-size": size, "font-weight": weight, "text-anchor": end ? "end" : "start" }, text));
+  return new XMLSerializer().serializeToString(root);
+}
+
+/** Its canvases and text in one canvas. */
+export function toCanvas({ width, height, words, dots, drawings }: Placed): HTMLCanvasElement {
+  const { back, ink, font } = paint();
+  const scale = devicePixelRatio || 1;
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [width * scale, height * scale];
+  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
+  context.scale(scale, scale);
+  context.fillStyle = back;
+  context.fillRect(0, 0, width, height);
+  for (const { drawn, y, width: w, height: h } of drawings) if (drawn instanceof HTMLCanvasElement) context.drawImage(drawn, MARGIN, y, w, h);
+  for (const { x, y, colour } of dots) {
+    context.fillStyle = colour;
+    context.beginPath();
+    context.arc(x, y, 5, 0, 2 * Math.PI);
+    context.fill();
+  }
+  context.fillStyle = ink;
+  for (const { text, x, y, size, weight, end } of words) {
+    context.font = `${weight} ${size}px ${font}`;
+    context.textAlign = end ? "right" : "left";
+    context.fillText(text, x, y);
+  }
+  return canvas;
+}
