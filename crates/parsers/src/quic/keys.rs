@@ -146,28 +146,21 @@ fn expand<const N: usize>(secret: &Prk, label: &str) -> [u8; N] {
 }
 
 #[cfg(test)]
-pub mod seal {
-    //! The inverse of [`QuicInitialKeys::open`].
-
-    use super::*;
-
-    impl QuicInitialKeys {
-        /// Encrypts `payload` behind `header`, which ends with a packet number of four bytes.
-        pub fn seal(&self, header: &[u8], number: u32, payload: &[u8]) -> Vec<u8> {
-            let mut sealed = payload.to_vec();
-            self.packet
-                .seal_in_place_append_tag(self.nonce(number.into()), Aad::from(header), &mut sealed)
-                .expect("sealed");
-            let mask = self.header.new_mask(&sealed[..SAMPLE]).expect("a sample");
-            let mut packet = [header, &sealed].concat();
-            packet[0] ^= mask[0] & 0x0f;
-            for (byte, mask) in packet[header.len() - 4..header.len()]
-                .iter_mut()
-                .zip(&mask[1..])
-            {
-                *byte ^= mask;
-            }
-            packet
+impl QuicInitialKeys {
+    /// The inverse of [`QuicInitialKeys::open`]: encrypts `payload` behind `header`, which ends with a packet number
+    /// of four bytes.
+    pub fn seal(&self, header: &[u8], number: u32, payload: &[u8]) -> Vec<u8> {
+        let mut sealed = payload.to_vec();
+        self.packet
+            .seal_in_place_append_tag(self.nonce(number.into()), Aad::from(header), &mut sealed)
+            .expect("sealed");
+        let mask = self.header.new_mask(&sealed[..SAMPLE]).expect("a sample");
+        let mut packet = [header, &sealed].concat();
+        packet[0] ^= mask[0] & 0x0f;
+        let number_at = header.len() - NUMBER_BYTES_MAX..header.len();
+        for (byte, mask) in packet[number_at].iter_mut().zip(&mask[1..]) {
+            *byte ^= mask;
         }
+        packet
     }
 }
