@@ -126,6 +126,8 @@ pub enum ExprForm {
     Matches(Box<QueryExpr>, Atom, CaseSensitivity),
     /// `value in (a, b)`.
     In(Box<QueryExpr>, Vec<Atom>),
+    /// `value between low and high`.
+    Between(Box<QueryExpr>, Box<QueryExpr>, Box<QueryExpr>),
     /// `value is null`.
     IsNull(Box<QueryExpr>),
 }
@@ -144,6 +146,7 @@ impl QueryExpr {
             ExprForm::Arithmetic(left, _, right) | ExprForm::Compare(left, _, right) => {
                 vec![left, right]
             }
+            ExprForm::Between(value, low, high) => vec![value, low, high],
             ExprForm::Call(_, parts) | ExprForm::And(parts) | ExprForm::Or(parts) => {
                 parts.iter().collect()
             }
@@ -170,6 +173,9 @@ impl QueryExpr {
                 ExprForm::Matches(one(inner), pattern.clone(), *case)
             }
             ExprForm::In(inner, values) => ExprForm::In(one(inner), values.clone()),
+            ExprForm::Between(value, low, high) => {
+                ExprForm::Between(one(value), one(low), one(high))
+            }
             ExprForm::Arithmetic(left, op, right) => {
                 ExprForm::Arithmetic(one(left), *op, one(right))
             }
@@ -182,6 +188,29 @@ impl QueryExpr {
             form,
             span: self.span,
         }
+    }
+
+    /// Whether the source has the expression as it is; false if a part was lowered from another syntax.
+    #[must_use]
+    pub(crate) fn is_written(&self, source: &str) -> bool {
+        let is_there = |atom: &Atom| source[atom.span.range()].eq_ignore_ascii_case(&atom.text);
+        let own = match &self.form {
+            ExprForm::Atom(atom) => atom.quoted || is_there(atom),
+            // `count(DISTINCT x)` is written so.
+            ExprForm::Call(name, _) => is_there(name) || name.text == "distinct",
+            _ => !self.is_test_of_case(source),
+        };
+        own && self.parts().iter().all(|part| part.is_written(source))
+    }
+
+    /// Whether it is the equality that CASE has in `CASE x WHEN y`.
+    #[must_use]
+    pub(crate) fn is_test_of_case(&self, source: &str) -> bool {
+        let ExprForm::Compare(left, ComparisonOperator::Eq, right) = &self.form else {
+            return false;
+        };
+        let between = source.get(left.span.end..right.span.start);
+        between.is_some_and(|text| text.to_ascii_lowercase().contains("when"))
     }
 
     /// Whether another expression is the same except for positions and the case of names.

@@ -38,7 +38,17 @@ const SQL_CLAUSES: &[&str] = &[
     "FROM", "JOIN", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "WINDOW", "SINCE", "UNTIL",
     "BASELINE", "SAMPLE", "TAPS", "BUDGET",
 ];
-const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "is null"];
+/// Words of statements in SQL within expressions.
+const SQL_NAMES: &[&str] = &[
+    "DISTINCT",
+    "CASE WHEN",
+    "client",
+    "server",
+    "p50(",
+    "p95(",
+    "p99(",
+];
+const CONDITION: &[&str] = &["and", "or", "not", "like", "in", "between", "is null"];
 
 /// Position of the next word in a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +66,28 @@ enum CompletionContext {
 /// Completions at the end of `text`.
 #[must_use]
 pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
+    complete_at(text, text.len(), schemas)
+}
+
+/// Completions at byte `at` of `text`. The rest of the text may name the parsers, as in `SELECT … FROM http`.
+///
+/// # Panics
+/// If `at` is not a boundary of characters in the text.
+#[must_use]
+pub fn complete_at(text: &str, at: usize, schemas: &[Arc<Schema>]) -> QueryCompletions {
+    let whole = text;
+    let text = &text[..at];
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let start = text.len() - text.chars().rev().take_while(|c| is_part(*c)).count();
     let (head, word) = text.split_at(start);
+    let is_sql = crate::grammar::is_sql(head);
     let fields = || {
-        let named =
-            |schema: &&Arc<Schema>| names(head).any(|name| name.eq_ignore_ascii_case(&schema.name));
-        let schemas = schemas.iter().filter(named);
+        let named = |schema: &&Arc<Schema>| {
+            names(whole).any(|name| name.eq_ignore_ascii_case(&schema.name))
+        };
+        // Before FROM, the columns of any parser may follow.
+        let is_open = is_sql && !schemas.iter().any(|schema| named(&schema));
+        let schemas = schemas.iter().filter(|schema| is_open || named(schema));
         let of_schema = |schema: &Arc<Schema>| -> Vec<String> {
             let families = schema.families().map(|family| format!("{}.", family.name));
             let fields = schema.fields.iter().map(|field| field.name.to_string());
@@ -75,14 +100,19 @@ pub fn complete(text: &str, schemas: &[Arc<Schema>]) -> QueryCompletions {
             .map(|word| (*word).to_owned())
             .collect::<Vec<_>>()
     };
-    let is_sql = crate::grammar::is_sql(head);
     let clauses = if is_sql { SQL_CLAUSES } else { CLAUSES };
     let calls = || -> Vec<String> {
         let blocks = BLOCKS
             .iter()
             .filter(|doc| is_sql && doc.block.is_aggregate())
             .filter(|doc| doc.block != ProcessorBlock::Aggregate);
-        blocks.map(|doc| format!("{}(", doc.name)).collect()
+        let words: &[&str] = if is_sql { SQL_NAMES } else { &[] };
+        let given = after_as(whole).filter(|_| is_sql).map(str::to_owned);
+        blocks
+            .map(|doc| format!("{}(", doc.name))
+            .chain(owned(words))
+            .chain(given)
+            .collect()
     };
     let mut candidates = match place(head, clauses) {
         CompletionContext::Beginning => owned(&["PARSE ", "SELECT "]),
@@ -124,6 +154,14 @@ fn is_begun(candidate: &str, word: &str) -> bool {
 fn names(head: &str) -> impl Iterator<Item = &str> {
     head.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
+}
+
+/// The names given with AS.
+fn after_as(text: &str) -> impl Iterator<Item = &str> {
+    let words = names(text).zip(names(text).skip(1));
+    words
+        .filter(|(word, _)| word.eq_ignore_ascii_case("as"))
+        .map(|(_, name)| name)
 }
 
 fn place(head: &str, clauses: &[&str]) -> CompletionContext {
@@ -185,4 +223,50 @@ fn is_chain(text: &str) -> bool {
             Some(rest) => rest.strip_prefix('-').is_some_and(is_chain),
             None => false,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_schemas::schemas;
+
+    /// Candidates at `|`.
+    fn candidates(text: &str) -> Vec<String> {
+        let at = text.find('|').expect("a cursor");
+        super::complete_at(&text.replacen('|', "", 1), at, &schemas()).candidates
+    }
+
+    #[test]
+    fn statements_are_completed() {
+        for (text, offered, not) in [
+            ("SELECT url, coun|", "count(", "client_ip"),
+            ("SELECT sta| FROM http", "status", "command"),
+            // Before FROM, columns of all parsers.
+            ("SELECT finger|", "fingerprint", "http"),
+            ("SELECT finger| FROM http", "", "fingerprint"),
+            ("SELECT p9|", "p99(", "path"),
+            ("SELECT * FROM |", "mysql_query", "status"),
+            ("SELECT * FROM http JOIN tcp|", "tcp_conn_time", "status"),
+            ("SELECT * FROM http WHERE cl|", "client", "status"),
+            (
+                "SELECT * FROM http WHERE status |",
+                "between",
+                "mysql_query",
+            ),
+            ("SELECT * FROM http GR|", "GROUP BY", "status"),
+            ("SELECT url FROM http GROUP BY ho|", "host", "GROUP BY"),
+            (
+                "SELECT url, count(*) AS requests FROM http GROUP BY url ORDER BY re|",
+                "requests",
+                "path",
+            ),
+            ("SELECT count(*) FROM http WI|", "WINDOW", "url"),
+        ] {
+            let found = candidates(text);
+            let has = |word: &str| found.iter().any(|candidate| candidate == word);
+            assert!(
+                (offered.is_empty() || has(offered)) && !has(not),
+                "{text}: {found:?}"
+            );
+        }
+    }
 }

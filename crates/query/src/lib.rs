@@ -38,7 +38,7 @@ pub use check::assertion::{
 };
 pub use check::functions::{FUNCTIONS, FunctionDoc};
 pub use checked_query::CheckedQuery;
-pub use complete::{QueryCompletions, complete};
+pub use complete::{QueryCompletions, complete, complete_at};
 pub use error::{Diagnostic, TextSpan};
 pub use hosts::{HostResolver, HostTable};
 pub use period::{BaselinePeriod, PeriodMoment, TimePeriod};

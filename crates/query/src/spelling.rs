@@ -16,9 +16,12 @@ const WINDOW_ARGS: [(&str, &str); 3] = [
     ("lateness", "LATENESS"),
 ];
 
-/// A statement in SQL as a query that begins with PARSE. The statement must be valid.
+/// A valid query in the spelling that begins with PARSE.
 #[must_use]
 pub fn parse_spelling(parsed: &ParsedText) -> String {
+    if !parsed.is_sql() {
+        return parsed.text().to_owned();
+    }
     let source = Source(parsed.text());
     let query = parsed.ast();
     let mut clauses = vec![format!("PARSE {}", atoms(&query.parsers))];
@@ -33,7 +36,7 @@ pub fn parse_spelling(parsed: &ParsedText) -> String {
         clause("TO", atoms(&query.to));
     }
     for filter in &query.filters {
-        clause("WHERE", source.expr(filter).to_owned());
+        clause("WHERE", source.expr(filter));
     }
     if !query.order.is_empty() {
         clause("ORDER BY", source.keys(&query.order));
@@ -50,11 +53,14 @@ pub fn parse_spelling(parsed: &ParsedText) -> String {
     clauses.join(" ")
 }
 
-/// A query that begins with PARSE as statements in SQL, one for each of its processors, or one for its tuples. `None`
+/// A valid query as statements in SQL, one for each of its processors, or one for its tuples. `None`
 /// stands for a processor that SQL cannot express: several limits of rows, `top-k` with a further selection, arguments
 /// without a clause.
 #[must_use]
 pub fn sql_spelling(parsed: &ParsedText, checked: &CheckedQuery) -> Vec<Option<String>> {
+    if parsed.is_sql() {
+        return vec![Some(parsed.text().to_owned())];
+    }
     let source = Source(parsed.text());
     let query = parsed.ast();
     if query.processors.is_empty() {
@@ -87,15 +93,43 @@ pub fn sql_spelling(parsed: &ParsedText, checked: &CheckedQuery) -> Vec<Option<S
 struct Source<'a>(&'a str);
 
 impl<'a> Source<'a> {
-    fn expr(&self, expr: &QueryExpr) -> &'a str {
-        &self.0[expr.span.range()]
+    /// The expression as in the source, or, if it is lowered from other syntax, as understood.
+    fn expr(&self, expr: &QueryExpr) -> String {
+        if expr.is_written(self.0) {
+            return self.0[expr.span.range()].to_owned();
+        }
+        match &expr.form {
+            ExprForm::Atom(of) => atom(of),
+            ExprForm::Call(name, args) => {
+                let args: Vec<String> = args.iter().map(|arg| self.expr(arg)).collect();
+                let all = if args.is_empty() && name.text == "count" {
+                    "*".to_owned()
+                } else {
+                    args.join(", ")
+                };
+                format!("{}({all})", name.text)
+            }
+            ExprForm::Compare(left, _, right) if expr.is_test_of_case(self.0) => {
+                format!("{} = {}", self.expr(left), self.expr(right))
+            }
+            _ => {
+                let mut text = String::new();
+                let mut at = expr.span.start;
+                for part in expr.parts() {
+                    text += &self.0[at..part.span.start];
+                    text += &self.expr(part);
+                    at = part.span.end;
+                }
+                text + &self.0[at..expr.span.end]
+            }
+        }
     }
 
     fn named(&self, named: &NamedExpr) -> String {
         let expr = self.expr(&named.expr);
         match &named.name {
             Some(name) => format!("{expr} AS {}", atom(name)),
-            None => expr.to_owned(),
+            None => expr,
         }
     }
 
@@ -109,7 +143,7 @@ impl<'a> Source<'a> {
 
     fn keys(&self, keys: &[(QueryExpr, SortDirection)]) -> String {
         let key = |(key, direction): &(QueryExpr, SortDirection)| match direction {
-            SortDirection::Ascending => self.expr(key).to_owned(),
+            SortDirection::Ascending => self.expr(key),
             SortDirection::Descending => format!("{} DESC", self.expr(key)),
         };
         keys.iter().map(key).collect::<Vec<_>>().join(", ")
@@ -200,7 +234,7 @@ impl<'a> Source<'a> {
         };
         let filters = query.filters.iter().map(|filter| match &filter.form {
             ExprForm::Or(_) => format!("({})", self.expr(filter)),
-            _ => self.expr(filter).to_owned(),
+            _ => self.expr(filter),
         });
         let conditions: Vec<String> = side("client", &query.from)
             .into_iter()
@@ -218,7 +252,7 @@ impl<'a> Source<'a> {
             push("GROUP BY", group.join(", "));
         }
         if let Some(having) = clause.and_then(|clause| clause.having.as_ref()) {
-            push("HAVING", self.expr(having).to_owned());
+            push("HAVING", self.expr(having));
         }
         if !order.is_empty() {
             push("ORDER BY", order.to_owned());
@@ -286,8 +320,18 @@ impl<'a> Source<'a> {
             .iter()
             .filter(|arg| arg.name.text.eq_ignore_ascii_case("of"))
             .flat_map(|arg| &arg.columns);
+        let called = clause
+            .args
+            .iter()
+            .find(|arg| arg.name.text.eq_ignore_ascii_case("columns"))
+            .map(|arg| arg.columns.as_slice());
         let mut calls = Vec::new();
-        for aggregated in &pipeline.aggregates {
+        for (place, aggregated) in pipeline.aggregates.iter().enumerate() {
+            if let Some(named) = called.and_then(|called| called.get(place)) {
+                items.push(self.named(named));
+                calls.push(self.expr(&named.expr));
+                continue;
+            }
             let value = || column(pipeline.values[aggregated.value].column);
             let call = match &aggregated.aggregate {
                 AggregateFunction::Count => "count(*)".to_owned(),

@@ -154,16 +154,7 @@ fn parts(condition: QueryExpr) -> Vec<QueryExpr> {
 fn mentions_rows(expr: &QueryExpr) -> bool {
     match &expr.form {
         ExprForm::Atom(atom) => !atom.quoted && atom.text.eq_ignore_ascii_case("rows"),
-        ExprForm::Negative(of) | ExprForm::Not(of) | ExprForm::IsNull(of) | ExprForm::In(of, _) => {
-            mentions_rows(of)
-        }
-        ExprForm::Like(of, ..) | ExprForm::Matches(of, ..) => mentions_rows(of),
-        ExprForm::Arithmetic(a, _, b) | ExprForm::Compare(a, _, b) => {
-            mentions_rows(a) || mentions_rows(b)
-        }
-        ExprForm::Call(_, list) | ExprForm::And(list) | ExprForm::Or(list) => {
-            list.iter().any(mentions_rows)
-        }
+        _ => expr.parts().into_iter().any(mentions_rows),
     }
 }
 

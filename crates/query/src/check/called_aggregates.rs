@@ -52,13 +52,20 @@ impl ProcessorReader<'_> {
             self.errors.push(Diagnostic::new(beyond.expr.span, message));
         }
         for named in arg.columns.iter().take(AGGREGATES_MAX) {
-            let Some((aggregate, value)) = self.called(named, group, &mut computed) else {
+            let counted = counted_value(&named.expr);
+            let call = counted.as_ref().unwrap_or(&named.expr);
+            let Some((aggregate, value)) = self.called(call, group, &mut computed) else {
                 continue;
+            };
+            let written = || match (&named.name, &counted) {
+                (Some(name), _) => Some(name.text.clone()),
+                (None, Some(_)) => Some(self.scope.text[named.expr.span.range()].to_owned()),
+                (None, None) => None,
             };
             computed.aggregates.push(AggregateColumn {
                 aggregate,
                 value,
-                name: named.name.as_ref().map(|name| name.text.clone()),
+                name: written(),
             });
         }
         computed.ranked = computed.aggregates.len().checked_sub(1);
@@ -68,16 +75,13 @@ impl ProcessorReader<'_> {
     /// The aggregate of a call, and the index of its value.
     fn called(
         &mut self,
-        named: &NamedExpr,
+        call: &QueryExpr,
         group: &[Column],
         computed: &mut ComputedAggregates,
     ) -> Option<(AggregateFunction, usize)> {
-        let ExprForm::Call(name, args) = &named.expr.form else {
-            let text = &self.scope.text[named.expr.span.range()];
-            let error = Diagnostic::new(
-                named.expr.span,
-                format!("{} is not an aggregate", quoted(text)),
-            );
+        let ExprForm::Call(name, args) = &call.form else {
+            let text = &self.scope.text[call.span.range()];
+            let error = Diagnostic::new(call.span, format!("{} is not an aggregate", quoted(text)));
             self.errors
                 .push(error.expected("a call such as count(*) or p99(response_time)"));
             return None;
@@ -97,12 +101,11 @@ impl ProcessorReader<'_> {
             ) => 0,
             _ => 1,
         };
-        let counts_rows = |arg: &QueryExpr| matches!(&arg.form, ExprForm::Atom(a) if a.text == "1");
-        if args.len() > args_max
-            && !(block == ProcessorBlock::Count && args.iter().all(counts_rows))
-        {
+        let counts_rows = block == ProcessorBlock::Count && args.iter().all(is_one);
+        if args.len() > args_max && !counts_rows {
+            let message = format!("{} has too many arguments", quoted(&name.text));
             self.errors
-                .push(too_many_arguments(name, block, &args[args_max]));
+                .push(Diagnostic::new(args[args_max].span, message));
             return None;
         }
         let function = match block {
@@ -277,13 +280,41 @@ fn unknown_aggregate(name: &Atom) -> Diagnostic {
     }
 }
 
-fn too_many_arguments(name: &Atom, block: ProcessorBlock, arg: &QueryExpr) -> Diagnostic {
-    let message = format!("{} has too many arguments", quoted(&name.text));
-    let error = Diagnostic::new(arg.span, message);
-    match block {
-        ProcessorBlock::Count => {
-            error.hint("write count(*), with WHERE … is not null if only some rows count")
-        }
-        _ => error,
+/// `count(x)`, the number of values that are not null, as `sum(if(x is null, 0, 1))`.
+fn counted_value(call: &QueryExpr) -> Option<QueryExpr> {
+    let ExprForm::Call(name, args) = &call.form else {
+        return None;
+    };
+    let counts =
+        aggregates::named(&name.text) == Some(CalledAggregate::Block(ProcessorBlock::Count));
+    let [value] = args.as_slice() else {
+        return None;
+    };
+    if !counts || is_one(value) {
+        return None;
     }
+    let of = |form| QueryExpr {
+        form,
+        span: call.span,
+    };
+    let word = |text: &str| Atom {
+        text: text.to_owned(),
+        span: name.span,
+        quoted: false,
+    };
+    let is_null = of(ExprForm::IsNull(Box::new(value.clone())));
+    let number = |text: &str| of(ExprForm::Atom(word(text)));
+    let choice = of(ExprForm::Call(
+        word("if"),
+        vec![is_null, number("0"), number("1")],
+    ));
+    Some(of(ExprForm::Call(
+        word(ProcessorBlock::Sum.name()),
+        vec![choice],
+    )))
+}
+
+/// `1`, as in `count(1)`.
+fn is_one(arg: &QueryExpr) -> bool {
+    matches!(&arg.form, ExprForm::Atom(atom) if atom.text == "1")
 }

@@ -15,13 +15,18 @@ impl ConditionChecker<'_, '_> {
     /// Checks a condition; `None` if it has errors, which are recorded.
     pub(super) fn check(&mut self, expr: &QueryExpr) -> Option<Predicate> {
         match &expr.form {
-            ExprForm::And(parts) => self.all(parts).map(Predicate::And),
+            ExprForm::And(parts) => self.all(parts).map(conjunction),
             ExprForm::Or(parts) => self.all(parts).map(Predicate::Or),
             ExprForm::Not(inner) => self.check(inner).map(|c| Predicate::Not(Box::new(c))),
             ExprForm::Compare(left, op, right) => self.compare(left, *op, right),
             ExprForm::Like(value, pattern, case) => self.like(value, pattern, *case),
             ExprForm::Matches(value, pattern, case) => self.matches(value, pattern, *case),
             ExprForm::In(value, list) => self.in_list(value, list),
+            ExprForm::Between(value, low, high) => {
+                let low = self.compare(value, ComparisonOperator::Ge, low)?;
+                let high = self.compare(value, ComparisonOperator::Le, high)?;
+                Some(Predicate::And(vec![low, high]))
+            }
             ExprForm::IsNull(value) => self
                 .operand(value)
                 .map(|named| Predicate::IsNull(named.column)),
@@ -338,6 +343,15 @@ impl ConditionChecker<'_, '_> {
             ),
         }
     }
+}
+
+/// The conjunction, without conjunctions in it.
+fn conjunction(parts: Vec<Predicate>) -> Predicate {
+    let flat = parts.into_iter().flat_map(|part| match part {
+        Predicate::And(parts) => parts,
+        other => vec![other],
+    });
+    Predicate::And(flat.collect())
 }
 
 /// The operator with its sides exchanged.

@@ -71,6 +71,74 @@ pub const FUNCTIONS: &[FunctionDoc] = &[
     ),
 ];
 
+/// Names of functions in other languages, and what to write instead.
+const OTHER_FUNCTIONS: &[(&[&str], &str)] = &[
+    (
+        &["now", "current_timestamp", "getdate", "sysdate"],
+        "the clause SINCE 1h selects the last hour",
+    ),
+    (
+        &[
+            "date_trunc",
+            "time_bucket",
+            "date_bin",
+            "tumble",
+            "tostartofminute",
+            "tostartofinterval",
+        ],
+        "write trunc(ts, 1m), or the clause WINDOW 1m of a statement in SQL",
+    ),
+    (
+        &["percentile_cont", "percentile_disc"],
+        "write p99(response_time), or quantile(response_time, 0.99)",
+    ),
+    (&["ifnull", "nvl", "isnull"], "write coalesce(status, 0)"),
+    (
+        &["iif", "multiif"],
+        "write if(status >= 500, 'bad', 'good')",
+    ),
+    (
+        &["countif", "count_if", "sumif"],
+        "write count(*) FILTER (WHERE status >= 500)",
+    ),
+    (
+        &[
+            "substr",
+            "substring",
+            "left",
+            "right",
+            "regexp_extract",
+            "regexp_substr",
+        ],
+        "write extract(path, '^/([a-z]+)'), or split(path, '/', 2)",
+    ),
+    (
+        &["split_part", "substring_index"],
+        "write split(path, '/', 2)",
+    ),
+    (
+        &[
+            "regexp_like",
+            "regexp_matches",
+            "match",
+            "contains",
+            "starts_with",
+        ],
+        "write path ~ '^/api', or path like '/api%'",
+    ),
+    (&["regexp_replace"], "write replace(path, '[0-9]+', 'N')"),
+    (&["len", "char_length"], "write length(url)"),
+    (&["lcase", "ucase"], "write lower(host) or upper(host)"),
+    (
+        &["round", "floor", "ceil"],
+        "trunc(response_time, 1ms) rounds down",
+    ),
+    (
+        &["cast", "try_cast", "convert"],
+        "types are converted where it is needed: omit it",
+    ),
+];
+
 /// TCP flags by name, with their bits in `tcp_flags`.
 const TCP_FLAGS: [(&str, i64); 8] = [
     ("FIN", 1),
@@ -115,6 +183,14 @@ impl ConditionChecker<'_, '_> {
             let is_it =
                 |b: &BlockDoc| b.block.is_aggregate() && b.name.eq_ignore_ascii_case(&name.text);
             let block = BLOCKS.iter().any(is_it);
+            let other = OTHER_FUNCTIONS.iter().find(|(words, _)| {
+                words
+                    .iter()
+                    .any(|word| word.eq_ignore_ascii_case(&name.text))
+            });
+            if let Some((_, hint)) = other {
+                return self.fail(error.hint(*hint));
+            }
             return self.fail(match did_you_mean(&name.text, names.clone()) {
                 _ if block => error.hint(format!(
                     "aggregates are processors: PROCESS (group-{}: …)",

@@ -18,6 +18,8 @@ mod processors;
 mod random;
 mod results;
 mod sql;
+mod sql_habits;
+mod sql_random;
 
 fn checked(text: &str) -> CheckedQuery {
     crate::check(text, &schemas(), &hosts())

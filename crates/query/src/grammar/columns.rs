@@ -55,10 +55,11 @@ impl QueryReader<'_> {
 
     /// `expr [ASC|DESC]`.
     pub(super) fn order_key(&mut self) -> Option<(QueryExpr, SortDirection)> {
-        let Some(key) = self.expr(ExprContext::Columns) else {
+        let Some(mut key) = self.expr(ExprContext::Columns) else {
             self.skip_to(&[',', ')', ';']);
             return None;
         };
+        self.name_in_quotes(&mut key);
         let descends = self.eat_word("desc").is_some();
         if !descends {
             self.eat_word("asc");

@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! expr    = all {or all}        all = negation {and negation}       negation = {not} test
-//! test    = bits [ sign bits | [not] like 'pattern' | [not] ilike 'pattern' | ~ 'regex' | [not] in (literals) | is [not] null ]
+//! test    = bits [ sign bits | [not] like 'pattern' | [not] ilike 'pattern' | ~ 'regex' | [not] in (literals)
+//!                | [not] between bits and bits | is [not] null ]
 //! bits    = both {"|" both}     both = sum {"&" sum}                sum = product {+|- product}
 //! product = unary {*|/|% unary} unary = {-} primary                 primary = literal | field | name(expr, …) | (expr)
 //! ```
+//!
+//! CASE and FILTER: see `conditional`.
 
 use plan::{ArithmeticOperator, CaseSensitivity};
 
@@ -19,12 +22,13 @@ const NESTING_MAX: u32 = 64;
 /// Maximum operators and functions in an expression, without `and` and `or`.
 const OPERATORS_MAX: usize = 256;
 /// Words that are not operands.
-const WORDS: [&str; 11] = [
-    "and", "or", "not", "like", "ilike", "in", "is", "as", "asc", "desc", "matches",
+pub(super) const WORDS: [&str; 12] = [
+    "and", "or", "not", "like", "ilike", "in", "between", "is", "as", "asc", "desc", "matches",
 ];
+/// Words that end an expression within CASE.
+pub(super) const CASE_WORDS: [&str; 4] = ["when", "then", "else", "end"];
 /// Equivalents of syntax from other languages.
 const SAID_OTHERWISE: &[(&str, &str)] = &[
-    ("between", "write `x >= a and x <= b`"),
     ("contains", "write `like '%text%'`"),
     ("matches", "write `~ 'pattern'`"),
     ("regexp", "write `~ 'pattern'`"),
@@ -34,7 +38,6 @@ const SAID_OTHERWISE: &[(&str, &str)] = &[
     ("||", "write `or`"),
     ("|", "write `or`"),
     ("!", "write `not`"),
-    ("case", "write `if(condition, a, b)`"),
 ];
 /// By precedence, lowest first.
 const OPERATORS: [&[(char, ArithmeticOperator)]; 4] = [
@@ -94,26 +97,33 @@ impl QueryReader<'_> {
         let mut reading = ExprProgress {
             within,
             wanted: within.wanted(),
+            cases: 0,
             depth: 0,
             operators: 0,
         };
         self.any(&mut reading)
     }
 
-    /// `expr [AS name]`.
+    /// `expr [AS name]`; SQL also has `expr name`.
     pub(super) fn named_expr(&mut self, within: ExprContext) -> Option<NamedExpr> {
-        let expr = self.expr(within)?;
-        let name = match self.eat_word("as") {
-            Some(_) => {
+        let mut expr = self.expr(within)?;
+        self.name_in_quotes(&mut expr);
+        let alias = self.alias_at(&self.peek(WordShape::Name));
+        let name = match (self.eat_word("as"), alias) {
+            (Some(_), _) => {
                 let name = self.atom(WordShape::Name);
                 Some(self.or_expect(name, "a column's name")?)
             }
-            None => None,
+            (None, Some(alias)) if within == ExprContext::Columns => {
+                self.at = alias.span.end;
+                Some(alias)
+            }
+            (None, _) => None,
         };
         Some(NamedExpr { expr, name })
     }
 
-    fn any(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
+    pub(super) fn any(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let mut any = vec![self.all(reading)?];
         while self.eat_word("or").is_some() {
             any.push(self.all(reading)?);
@@ -142,7 +152,10 @@ impl QueryReader<'_> {
     }
 
     fn test(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
-        let left = self.operators(0, reading)?;
+        let mut left = self.operators(0, reading)?;
+        if !self.ends_test(reading) {
+            self.name_in_quotes(&mut left);
+        }
         let start = left.span;
         let next = self.peek(WordShape::Value);
         if let TokenKind::Compare(op) = next.kind {
@@ -182,11 +195,18 @@ impl QueryReader<'_> {
             )
         } else if self.eat_word("in").is_some() {
             ExprForm::In(Box::new(left), self.values()?)
-        } else if negated || !self.ends_test(reading.within) {
+        } else if self.eat_word("between").is_some() {
+            let low = Box::new(self.value(0, reading)?);
+            if self.eat_word("and").is_none() {
+                self.unexpected("`and` and the upper end");
+                return None;
+            }
+            ExprForm::Between(Box::new(left), low, Box::new(self.value(0, reading)?))
+        } else if negated || !self.ends_test(reading) {
             let next = self.peek(WordShape::Value);
             let expected = match (negated, reading.within) {
-                (true, _) => "`like`, `ilike` or `in`",
-                (false, ExprContext::Condition) => "=, !=, <, <=, >, >=, like, in or is",
+                (true, _) => "`like`, `ilike`, `in` or `between`",
+                (false, ExprContext::Condition) => "=, !=, <, <=, >, >=, like, in, between or is",
                 (false, _) => "an operator, `AS name` or `,`",
             };
             self.no_test(&next, expected);
@@ -229,6 +249,9 @@ impl QueryReader<'_> {
             self.unexpected("a list in parentheses, as in `in (200, 204)`");
             return None;
         }
+        if self.skips_subquery() {
+            return None;
+        }
         let errors_before = self.errors.len();
         let values = self.list(WordShape::Value, "a value");
         (self.errors.len() == errors_before).then_some(values)
@@ -253,7 +276,7 @@ impl QueryReader<'_> {
     }
 
     /// Parses the operand after an operator, which is required.
-    fn value(&mut self, level: usize, reading: &mut ExprProgress) -> Option<QueryExpr> {
+    pub(super) fn value(&mut self, level: usize, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let before = std::mem::replace(&mut reading.wanted, "a value");
         let value = self.operators(level, reading);
         reading.wanted = before;
@@ -280,6 +303,9 @@ impl QueryReader<'_> {
     }
 
     fn primary(&mut self, reading: &mut ExprProgress) -> Option<QueryExpr> {
+        if self.skips_subquery() {
+            return None;
+        }
         if let Some(open) = self.eat('(') {
             self.enter(open, reading)?;
             let inner = self.any(reading)?;
@@ -290,6 +316,9 @@ impl QueryReader<'_> {
                 ..inner
             });
         }
+        if let Some(case) = self.eat_word("case") {
+            return self.case(case, reading);
+        }
         let Some(atom) = self.operand() else {
             let next = self.peek(WordShape::Value);
             self.no_test(&next, reading.wanted);
@@ -299,7 +328,11 @@ impl QueryReader<'_> {
             && self.text[self.at..].starts_with(|c: char| c == '(' || c.is_whitespace())
             && let Some(open) = self.eat('(')
         {
-            return self.call(atom, open, reading);
+            let call = self.call(atom, open, reading)?;
+            return self.filtered(call, reading);
+        }
+        if self.is_interval(&atom) {
+            return None;
         }
         let span = atom.span;
         Some(QueryExpr {
@@ -328,7 +361,11 @@ impl QueryReader<'_> {
             }
         }
         while self.peek(WordShape::Name).kind != TokenKind::Mark(')') {
-            args.push(self.any(reading)?);
+            let mut arg = self.any(reading)?;
+            if args.is_empty() {
+                self.name_in_quotes(&mut arg);
+            }
+            args.push(arg);
             if self.eat(',').is_none() {
                 break;
             }
@@ -343,7 +380,7 @@ impl QueryReader<'_> {
         })
     }
 
-    fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
+    pub(super) fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
         if reading.depth >= NESTING_MAX {
             let message = format!("parentheses are nested more than {NESTING_MAX} deep");
             self.report(Diagnostic::new(open, message));
@@ -353,7 +390,7 @@ impl QueryReader<'_> {
         Some(())
     }
 
-    fn count(&mut self, place: TextSpan, reading: &mut ExprProgress) -> Option<()> {
+    pub(super) fn count(&mut self, place: TextSpan, reading: &mut ExprProgress) -> Option<()> {
         reading.operators += 1;
         if reading.operators > OPERATORS_MAX {
             self.report(Diagnostic::new(
@@ -449,15 +486,19 @@ impl QueryReader<'_> {
     }
 
     /// Whether the next token may follow a complete test.
-    fn ends_test(&self, within: ExprContext) -> bool {
+    fn ends_test(&self, reading: &ExprProgress) -> bool {
+        let within = reading.within;
         let next = self.peek(WordShape::Value);
         let word = &self.text[next.span.range()];
         let is = |w: &str| word.eq_ignore_ascii_case(w);
         let of_columns =
             within != ExprContext::Condition && ["as", "asc", "desc"].into_iter().any(is);
         let mark = matches!(next.kind, TokenKind::End | TokenKind::Mark(')' | ';' | ','));
+        let of_case = reading.cases > 0 && CASE_WORDS.into_iter().any(is);
+        let alias = within == ExprContext::Columns && self.alias_at(&next).is_some();
         let argument = within == ExprContext::Argument && self.at_arg();
-        is("and") || is("or") || of_columns || mark || argument || self.begins_clause(&next)
+        let joins = is("and") || is("or") || of_case || self.begins_other_clause(&next);
+        joins || of_columns || mark || argument || alias || self.begins_clause(&next)
     }
 
     /// Whether the token begins a clause or ERROR.
@@ -493,11 +534,13 @@ impl QueryReader<'_> {
 }
 
 /// State of parsing an expression.
-struct ExprProgress {
-    within: ExprContext,
+pub(super) struct ExprProgress {
+    pub(super) within: ExprContext,
     /// Name of the missing operand in errors.
-    wanted: &'static str,
-    depth: u32,
+    pub(super) wanted: &'static str,
+    /// Number of CASE without their END.
+    pub(super) cases: u32,
+    pub(super) depth: u32,
     operators: usize,
 }
 
@@ -514,7 +557,7 @@ fn joined(mut list: Vec<QueryExpr>, form: fn(Vec<QueryExpr>) -> ExprForm) -> Que
 /// Negates an expression. Double negation is removed, which is also valid for null.
 fn not(expr: QueryExpr, span: TextSpan) -> QueryExpr {
     match expr.form {
-        ExprForm::Not(inner) => *inner,
+        ExprForm::Not(inner) => QueryExpr { span, ..*inner },
         _ => QueryExpr {
             form: ExprForm::Not(Box::new(expr)),
             span,

@@ -12,11 +12,15 @@
 pub(crate) mod assertion;
 mod budget;
 mod columns;
+mod conditional;
 mod expr;
 mod period;
 mod processor;
 mod selection;
 mod sql;
+mod sql_endpoints;
+mod sql_tables;
+mod sql_words;
 
 use crate::ast::{Atom, ErrorBound, ParsedQuery};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
@@ -125,7 +129,10 @@ impl<'a> QueryReader<'a> {
                 .to
                 .extend(self.list(WordShape::Value, "an address or `*`")),
             "WHERE" => query.filters.extend(self.condition_clause()),
-            "SELECT" => query.select.extend(self.select()),
+            "SELECT" => {
+                self.distinct_or_top();
+                query.select.extend(self.select());
+            }
             "SINCE" => query.since = self.moment().or(query.since.take()),
             "UNTIL" => query.until = self.moment().or(query.until.take()),
             "BASELINE" => query.baseline = Some(self.baseline()),
@@ -232,7 +239,12 @@ impl<'a> QueryReader<'a> {
             let empty = Diagnostic::new(token.span, "the query is empty");
             return self.report(empty.expected("`PARSE` and the names of parsers"));
         }
-        let error = Diagnostic::new(token.span, "a query begins with PARSE");
+        let error = Diagnostic::new(token.span, "a query begins with PARSE or SELECT");
+        if let Some(hint) = sql_words::statement_hint(word) {
+            self.report(error.hint(hint));
+            self.at = self.text.len();
+            return;
+        }
         if token.kind == TokenKind::Word && nearest(word, ["PARSE"]).is_some() {
             self.report(error.hint("did you mean `PARSE`?"));
             self.at = token.span.end;
@@ -257,6 +269,9 @@ impl<'a> QueryReader<'a> {
             );
             self.at = token.span.end;
             self.skip_to(&[';']);
+            return None;
+        }
+        if self.skips_other_clause(token) {
             return None;
         }
         let left = self
@@ -298,7 +313,7 @@ impl<'a> QueryReader<'a> {
     /// The clause that a word begins.
     fn clause_of(&self, token: &QueryToken) -> Option<&'static str> {
         let word = &self.text[token.span.range()];
-        let is_word = token.kind == TokenKind::Word;
+        let is_word = token.kind == TokenKind::Word && !self.is_column(token);
         let clauses = self.clauses().iter().copied().chain([HAVING]);
         clauses
             .into_iter()
@@ -378,7 +393,9 @@ impl<'a> QueryReader<'a> {
                 Diagnostic::new(token.span, "this text has no closing quote")
                     .hint("add the missing quote")
             }
-            TokenKind::Stray('‘' | '’' | '“' | '”' | '`') => {
+            TokenKind::Stray('`') => Diagnostic::new(token.span, format!("unexpected {found}"))
+                .hint("names have no quotes, or \" in SQL; quotes of text are ' or \""),
+            TokenKind::Stray('‘' | '’' | '“' | '”') => {
                 Diagnostic::new(token.span, format!("unexpected {found}"))
                     .hint("quotes are ' or \"")
             }

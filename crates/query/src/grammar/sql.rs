@@ -2,15 +2,15 @@
 //! Positions remain those of the statement.
 //!
 //! ```text
-//! statement = SELECT items FROM parser {, parser | JOIN parser [USING (id)]} [WHERE condition]…
+//! statement = SELECT [DISTINCT] items FROM tables [WHERE condition]…
 //!             [GROUP BY expr {, expr}] [HAVING condition] [ORDER BY keys] [LIMIT limits]
 //!             [WINDOW duration [SLIDE duration] [LATENESS duration]] [SINCE time] [UNTIL time] [BASELINE earlier]
 //!             [SAMPLE rate [ERROR error]] [TAPS which] [BUDGET bounds] [;]
-//! items     = item {, item}      item = * | expr [AS name] | aggregate [AS name]
+//! items     = item {, item}      item = * | expr [[AS] name] | aggregate [[AS] name]
 //! limits    = any of n, n ROWS, 90s, and 5000p, with commas between
 //! ```
 
-use plan::{ComparisonOperator, SortDirection};
+use plan::{ArithmeticOperator, SortDirection};
 
 use super::QueryReader;
 use super::expr::ExprContext;
@@ -29,11 +29,15 @@ const WINDOW_COLUMNS: [&str; 2] = ["window_start", "window_end"];
 #[derive(Debug, Default)]
 pub(super) struct SqlClauses {
     /// GROUP BY.
-    group: Vec<QueryExpr>,
+    pub(super) group: Vec<QueryExpr>,
     /// HAVING.
-    having: Option<QueryExpr>,
+    pub(super) having: Option<QueryExpr>,
     /// WINDOW, SLIDE, and LATENESS as arguments.
     window: Vec<ProcessorArg>,
+    /// Names of tables, with their parsers.
+    pub(super) tables: Vec<(String, String)>,
+    /// SELECT DISTINCT.
+    pub(super) is_distinct: bool,
 }
 
 impl QueryReader<'_> {
@@ -67,32 +71,6 @@ impl QueryReader<'_> {
         true
     }
 
-    /// `parser {, parser | JOIN parser [USING (id)]}`.
-    fn tables(&mut self, query: &mut ParsedQuery) {
-        query
-            .parsers
-            .extend(self.list(WordShape::Name, "a parser's name"));
-        loop {
-            let at = self.at;
-            let _ = self.eat_word("inner").or_else(|| self.eat_word("natural"));
-            if self.eat_word("join").is_none() {
-                self.at = at;
-                return;
-            }
-            match self.atom(WordShape::Name) {
-                Some(parser) => query.parsers.push(parser),
-                None => self.unexpected("a parser's name"),
-            }
-            if self.eat_word("using").is_some() {
-                self.list(WordShape::Name, "`id`");
-            } else if let Some(on) = self.eat_word("on") {
-                let message = "parsers are joined by `id`, the flow";
-                self.report(Diagnostic::new(on, message).hint("write USING (id), or omit ON"));
-                self.expr(ExprContext::Condition);
-            }
-        }
-    }
-
     fn group_by(&mut self) -> Vec<QueryExpr> {
         if self.eat_word("by").is_none() {
             self.unexpected("`BY`");
@@ -100,7 +78,10 @@ impl QueryReader<'_> {
         let mut group = Vec::new();
         loop {
             match self.expr(ExprContext::Columns) {
-                Some(expr) => group.push(expr),
+                Some(mut expr) => {
+                    self.name_in_quotes(&mut expr);
+                    group.push(expr);
+                }
                 None => self.skip_to(&[',', ';']),
             }
             if self.eat(',').is_none() || self.at_end_of_list() {
@@ -133,30 +114,85 @@ impl QueryReader<'_> {
 
     /// Translates the clauses of a statement after its end.
     pub(super) fn translate(&mut self, query: &mut ParsedQuery) {
-        let Some(sql) = self.sql.take() else { return };
+        let Some(mut sql) = self.sql.take() else {
+            return;
+        };
         if query.parsers.is_empty() && self.errors.is_empty() {
             let end = TextSpan::new(self.at, self.at);
             let error = Diagnostic::new(end, "the statement has no FROM");
             self.report(error.hint("name a parser, as in FROM http"));
         }
-        endpoints(query);
+        self.resolve_tables(&mut sql, query);
+        self.endpoints(query);
+        self.only_tuples_in_where(query);
         let (rows, limits) = std::mem::take(&mut query.limits)
             .into_iter()
             .partition(|limit| literal::whole(&limit.text).is_ok());
         query.limits = limits;
         query.rows.extend::<Vec<Atom>>(rows);
+        if let Some(second) = query.rows.get(1) {
+            let error = Diagnostic::new(second.span, "a statement has one limit of rows");
+            self.report(error.hint("rows cannot be skipped: LIMIT 20 returns the first 20"));
+            query.rows.truncate(1);
+        }
+        for item in &mut query.select {
+            if let SelectItem::Column(named) = item {
+                self.keep_name(named);
+            }
+        }
         let is_aggregate = |item: &SelectItem| match item {
             SelectItem::All(_) => false,
             SelectItem::Column(named) => aggregates::calls(&named.expr).next().is_some(),
         };
+        let aggregates = query.select.iter().any(is_aggregate);
+        if sql.is_distinct && sql.group.is_empty() && !aggregates {
+            sql.group = columns(&query.select)
+                .map(|named| named.expr.clone())
+                .collect();
+        }
         let computes = !sql.group.is_empty()
             || sql.having.is_some()
-            || query.select.iter().any(is_aggregate)
+            || aggregates
+            || sql.is_distinct
             || !sql.window.is_empty();
         if computes {
-            self.processor_of(sql, query);
-        } else if matches!(query.select.as_slice(), [SelectItem::All(_)]) {
+            return self.processor_of(sql, query);
+        }
+        let items = query.select.clone();
+        for (key, _) in &mut query.order {
+            *key = by_place(key.clone(), &items);
+            let named = columns(&items).find(|named| is_named(named, key));
+            key.clone_from(named.map_or(&key.clone(), |named| &named.expr));
+        }
+        if matches!(query.select.as_slice(), [SelectItem::All(_)]) {
             query.select.clear();
+        }
+    }
+
+    /// Names a column as it is written if it is lowered from other syntax, so that both spellings name it alike.
+    fn keep_name(&self, named: &mut NamedExpr) {
+        let expr = &named.expr;
+        let is_plain = matches!(expr.form, ExprForm::Atom(_))
+            || (aggregates::is_call(expr) && !is_named_as_written(expr, self.text));
+        if named.name.is_none() && !is_plain && !expr.is_written(self.text) {
+            let words: Vec<&str> = self.text[expr.span.range()].split_whitespace().collect();
+            named.name = Some(Atom {
+                quoted: true,
+                ..atom_at(&words.join(" "), expr.span)
+            });
+        }
+    }
+
+    /// Reports aggregates in WHERE.
+    fn only_tuples_in_where(&mut self, query: &mut ParsedQuery) {
+        for filter in std::mem::take(&mut query.filters) {
+            let Some(call) = aggregates::calls(&filter).next() else {
+                query.filters.push(filter);
+                continue;
+            };
+            let error = Diagnostic::new(call.span, "WHERE selects tuples, before aggregates");
+            let condition = &self.text[filter.span.range()];
+            self.report(error.hint(format!("write HAVING {condition}")));
         }
     }
 
@@ -177,7 +213,6 @@ impl QueryReader<'_> {
             query.processors.push(clause);
             return;
         }
-        let errors_before = self.errors.len();
         let group = self.groups(&sql.group, &items);
         let mut columns: Vec<NamedExpr> = Vec::new();
         let mut ranks = None;
@@ -209,9 +244,14 @@ impl QueryReader<'_> {
                 });
             }
         }
-        if columns.is_empty() && self.errors.len() == errors_before {
-            let error = Diagnostic::new(first, "the groups have no aggregate");
-            self.report(error.hint("add one, such as count(*)"));
+        if columns.is_empty() {
+            columns.push(NamedExpr {
+                expr: QueryExpr {
+                    form: ExprForm::Call(atom_at(ProcessorBlock::Count.name(), first), Vec::new()),
+                    span: first,
+                },
+                name: None,
+            });
         }
         let mut name = String::new();
         if !group.is_empty() {
@@ -292,8 +332,12 @@ impl QueryReader<'_> {
             return;
         }
         let error = if aggregates::calls(expr).next().is_some() {
+            let instead = self
+                .single_aggregate(expr)
+                .map(|call| format!("write {call}"));
+            let hint = "select the aggregates; HAVING and ORDER BY accept such expressions";
             Diagnostic::new(expr.span, format!("{text} computes with aggregates"))
-                .hint("select the aggregates; HAVING and ORDER BY accept such expressions")
+                .hint(instead.unwrap_or_else(|| hint.to_owned()))
         } else {
             Diagnostic::new(
                 expr.span,
@@ -302,6 +346,29 @@ impl QueryReader<'_> {
             .hint("add it to GROUP BY")
         };
         self.report(error);
+    }
+
+    /// The aggregate that computes `sum(x) / count(*)`, or the share of a filtered count.
+    fn single_aggregate(&self, expr: &QueryExpr) -> Option<String> {
+        let ExprForm::Arithmetic(part, ArithmeticOperator::Divide, all) = &expr.form else {
+            return None;
+        };
+        let (ExprForm::Call(name, of), ExprForm::Call(count, none)) = (&part.form, &all.form)
+        else {
+            return None;
+        };
+        if !none.is_empty() || !count.text.eq_ignore_ascii_case("count") {
+            return None;
+        }
+        let text = |expr: &QueryExpr| &self.text[expr.span.range()];
+        let [of] = of.as_slice() else { return None };
+        match (name.text.to_ascii_lowercase().as_str(), &of.form) {
+            ("sum", _) => Some(format!("avg({})", text(of))),
+            ("count", ExprForm::Call(_, choice)) => {
+                Some(format!("ratio({})", text(choice.first()?)))
+            }
+            _ => None,
+        }
     }
 
     fn columns_argument(
@@ -314,55 +381,25 @@ impl QueryReader<'_> {
     }
 }
 
-/// Moves conditions on `client` and `server` to FROM and TO.
-fn endpoints(query: &mut ParsedQuery) {
-    let mut filters = Vec::new();
-    for filter in std::mem::take(&mut query.filters) {
-        let parts = match filter.form {
-            ExprForm::And(parts) => parts,
-            form => vec![QueryExpr { form, ..filter }],
-        };
-        for part in parts {
-            match endpoint(&part) {
-                Some((Endpoint::Client, addresses)) => query.from.extend(addresses),
-                Some((Endpoint::Server, addresses)) => query.to.extend(addresses),
-                None => filters.push(part),
-            }
-        }
-    }
-    query.filters = filters;
+/// The columns of SELECT without `*`.
+fn columns(items: &[SelectItem]) -> impl Iterator<Item = &NamedExpr> {
+    items.iter().filter_map(|item| match item {
+        SelectItem::Column(named) => Some(named),
+        SelectItem::All(_) => None,
+    })
 }
 
-enum Endpoint {
-    Client,
-    Server,
-}
-
-/// The addresses of `client = a`, `server in (a, b)`.
-fn endpoint(condition: &QueryExpr) -> Option<(Endpoint, Vec<Atom>)> {
-    let (side, addresses) = match &condition.form {
-        ExprForm::Compare(side, ComparisonOperator::Eq, address) => match &address.form {
-            ExprForm::Atom(address) => (side, vec![address.clone()]),
-            _ => return None,
-        },
-        ExprForm::In(side, addresses) => (side, addresses.clone()),
-        _ => return None,
+/// Whether an aggregate has its text as its name: one with CASE or FILTER, and `count(x)`.
+fn is_named_as_written(expr: &QueryExpr, source: &str) -> bool {
+    let is_own = |name: &Atom, args: &[QueryExpr]| match name.text.as_str() {
+        "if" => !source[name.span.range()].eq_ignore_ascii_case("if"),
+        word => word.eq_ignore_ascii_case("count") && !args.is_empty(),
     };
-    let ExprForm::Atom(side) = &side.form else {
-        return None;
-    };
-    let addresses = addresses
-        .into_iter()
-        .map(|address| Atom {
-            quoted: false,
-            ..address
-        })
-        .collect();
-    match side.text.to_ascii_lowercase().as_str() {
-        "client" => Some((Endpoint::Client, addresses)),
-        "server" => Some((Endpoint::Server, addresses)),
-        _ => None,
-    }
+    matches!(&expr.form, ExprForm::Call(name, args) if is_own(name, args))
+        || expr
+            .parts()
+            .into_iter()
+            .any(|part| is_named_as_written(part, source))
 }
 
 /// The report that a statement consists of, such as `workload_profile()`.

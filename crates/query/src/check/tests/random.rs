@@ -12,6 +12,10 @@ const VALID: &[&str] = &[
     "PARSE http SELECT url_query(url, 'id') AS id, -status % 100, *, if(url ~ '^/(a|b)' and status/100 in (4,5), 'x', null) \
      ORDER BY coalesce(response_time, 0ns) / 1ms desc, ts LIMIT 5 ROWS",
     "PARSE http PROCESS (group-avg: group=trunc(ts, 1m), (status + 1) & 3 AS s, value=response_time * 2)",
+    "SELECT DISTINCT h.url u, \"status\" FROM http AS h WHERE client = h1 AND h.status NOT BETWEEN 200 AND 299 ORDER BY 2 DESC LIMIT 5;",
+    "SELECT host, count(*) FILTER (WHERE status >= 500) AS n, sum(CASE method WHEN 'GET' THEN 1 ELSE 0 END), p99(response_time) \
+     FROM http JOIN tcp_conn_time c ON c.id = http.id GROUP BY 1 HAVING n > 1 or count(status) < 2 ORDER BY n DESC LIMIT 5, 90s WINDOW 10s SLIDE 5s",
+    "SELECT rank(), url, max(response_time) FROM http WHERE (server = h1 OR server = h2:80) GROUP BY url ORDER BY max(response_time) DESC LIMIT 3",
 ];
 
 proptest! {
@@ -119,14 +123,36 @@ fn word() -> impl Strategy<Value = String> {
         "\u{202e}",
         "200",
         "h1:80",
+        "DISTINCT",
+        "GROUP BY",
+        "HAVING",
+        "WINDOW",
+        "count(*)",
+        "p99(",
+        "FILTER (WHERE",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "BETWEEN",
+        "JOIN",
+        "ON",
+        "http.id",
+        "client",
+        "server",
+        "OFFSET",
+        "OVER",
+        "(SELECT",
     ];
     prop_oneof![4 => prop::sample::select(KNOWN).prop_map(str::to_owned), 1 => "\\PC{0,4}"]
 }
 
-/// Checks and renders; every position is within the text, and every error has a message.
+/// Checks and renders, in both spellings; every position is within the text, and every error has a message.
 fn never_panics(text: &str) {
-    let Err(errors) = crate::check(text, &schemas(), &hosts()) else {
-        return;
+    let errors = match crate::check(text, &schemas(), &hosts()) {
+        Ok(query) => return accepted_in_both_spellings(text, &query),
+        Err(errors) => errors,
     };
     assert!(!errors.is_empty());
     for error in &errors {
@@ -136,4 +162,18 @@ fn never_panics(text: &str) {
         );
     }
     assert!(crate::render(&errors, text).lines().count() >= 3 * errors.len());
+}
+
+fn accepted_in_both_spellings(text: &str, query: &crate::CheckedQuery) {
+    let parsed = crate::ParsedText::new(text);
+    let statements = crate::sql_spelling(&parsed, query);
+    for other in statements
+        .into_iter()
+        .flatten()
+        .chain([crate::parse_spelling(&parsed)])
+    {
+        if let Err(errors) = crate::check(&other, &schemas(), &hosts()) {
+            panic!("{text}\n{}", crate::render(&errors, &other));
+        }
+    }
 }
