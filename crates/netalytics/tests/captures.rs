@@ -498,6 +498,19 @@ fn the_twenty_questions_have_their_answers() {
     assert_eq!(asked, if corpus.is_some() { 20 } else { 14 });
 }
 
+/// Statements in SQL have the rows that SQLite returns for the same text over the exported tuples.
+#[test]
+fn statements_have_the_rows_of_sqlite() {
+    let output = Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sql_witness.py"))
+        .arg(env!("CARGO_BIN_EXE_netalytics"))
+        .output()
+        .expect("python3 starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "18");
+}
+
 /// Output of `tshark -T fields -e dns.qry.name -e dns.a` on the same capture; tables show the names instead of
 /// addresses, other formats do not.
 #[test]

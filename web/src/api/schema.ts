@@ -466,10 +466,14 @@ export interface ExplainAnswer {
   agents: AgentEstimate[];
   /** Estimated cost on a host with 100,000 packets per second. */
   estimate: Estimate;
+  /** The query in the spelling that begins with PARSE. */
+  parse_spelling: string;
   /** Parsers, with the columns used of their tuples. */
   parsers: ParserUse[];
   /** Processors; empty: the tuples are the result. */
   processors: string[];
+  /** The query as statements in SQL, one per processor; null for a processor that SQL cannot express. */
+  sql_spelling: (string | null)[];
   /** Text as printed by `netalytics explain`. */
   text: string;
 }

@@ -11,7 +11,7 @@ import type { CheckAnswer, Problem } from "../api/schema";
 import { visible } from "../common/format";
 import { offer } from "./value_completion";
 
-const CLAUSES = /^(?:PARSE|SELECT|FROM|TO|WHERE|SAMPLE|LIMIT|ROWS|PROCESS|SINCE|UNTIL|BASELINE|HAVING|GROUP|ORDER|BY|WINDOW|SLIDE|LATENESS|JOIN|USING|DISTINCT|ASC|DESC|AS|AND|OR|NOT|LIKE|IN|IS|NULL|TRUE|FALSE|CASE|WHEN|THEN|ELSE|END|BETWEEN)\b/i;
+const CLAUSES = /^(?:PARSE|SELECT|FROM|TO|WHERE|SAMPLE|LIMIT|ROWS|PROCESS|SINCE|UNTIL|BASELINE|HAVING|GROUP|ORDER|BY|WINDOW|SLIDE|LATENESS|JOIN|INNER|ON|USING|DISTINCT|FILTER|ASC|DESC|AS|AND|OR|NOT|LIKE|IN|IS|NULL|TRUE|FALSE|CASE|WHEN|THEN|ELSE|END|BETWEEN)\b/i;
 
 const language = StreamLanguage.define<{ depth: number; head: boolean }>({
   startState: () => ({ depth: 0, head: false }),

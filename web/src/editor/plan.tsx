@@ -87,6 +87,7 @@ export function Picture({ of, query, packets }: { of: ExplainAnswer; query: stri
 
 /** The diagram and the estimated cost of a query. */
 export default function Plan({ of, query }: { of: ExplainAnswer | null; query: string }) {
+  const isSql = /^\s*SELECT\b/i.test(query);
   if (!of) {
     return (
       <section class="card">
@@ -102,8 +103,12 @@ export default function Plan({ of, query }: { of: ExplainAnswer | null; query: s
   return (
     <section class="card plan">
       <h2>Plan</h2>
-      <Picture of={of} query={query} packets={`${many(packets)}/s ${busy.length > 0 ? `at ${cost.agent}` : "assumed"}`} />
+      <Picture of={of} query={of.parse_spelling} packets={`${many(packets)}/s ${busy.length > 0 ? `at ${cost.agent}` : "assumed"}`} />
       <p class="small muted">Estimated cost{cost.agent === "" ? " per host" : <> on <Text of={cost.agent} /></>}: {cores < 0.01 ? "0.01" : cores.toFixed(2)} cores, {bytes(memory)} of memory.</p>
+      <details>
+        <summary>{isSql ? "With PARSE" : "In SQL"}</summary>
+        {(isSql ? [of.parse_spelling] : of.sql_spelling).map((text) => <pre tabIndex={0}>{text === null ? "SQL cannot express this processor." : visible(text).replaceAll("\\n", "\n")}</pre>)}
+      </details>
       <details>
         <summary>As text</summary>
         <pre tabIndex={0}>{visible(of.text).replaceAll("\\n", "\n")}</pre>

@@ -40,12 +40,15 @@ export function frequent(parsers: string, field: string, recording = ""): Promis
 /** Completions at the end of `before` if a value is expected there; null otherwise. */
 export async function offer(before: string, text: string): Promise<Offer | null> {
   if (!may("run")) return null;
+  const isSql = /^\s*SELECT\b/i.test(text);
   const compared = /([A-Za-z_][\w.]*)\s*(?:==?|!=|<>|\b(?:not\s+)?in\s*\((?:[^()]*,)?)\s*('(?:[^']|'')*|[\w.:/-]*)$/i.exec(before);
-  const end = /\b(FROM|TO)\s+(?:[^\s,]+\s*,\s*)*([\w.:/[\]-]*)$/i.exec(before);
-  const parsers = parsersOf(text);
+  const end = isSql ? null : /\b(FROM|TO)\s+(?:[^\s,]+\s*,\s*)*([\w.:/[\]-]*)$/i.exec(before);
+  const known = (await catalog()).parsers;
+  const named = isSql ? (/\bFROM\s+([^]*)$/i.exec(text)?.[1] ?? "").split(/[\s,();]+/) : parsersOf(text);
+  const parsers = named.filter((name) => known.some((parser) => parser.name === name));
   if ((!compared && !end) || parsers.length === 0) return null;
-  const fields = (await catalog()).parsers.filter(({ name }) => parsers.includes(name)).flatMap((parser) => parser.fields);
-  const wanted = compared ? compared[1]!.replace(/^.*\./, "") : end![1]!.toUpperCase() === "FROM" ? "client_ip" : "server_ip";
+  const fields = known.filter(({ name }) => parsers.includes(name)).flatMap((parser) => parser.fields);
+  const wanted = compared ? compared[1]!.replace(/^.*\./, "").replace(/^(client|server)$/i, (side) => `${side.toLowerCase()}_ip`) : end![1]!.toUpperCase() === "FROM" ? "client_ip" : "server_ip";
   const field = fields.find(({ name, type, unit }) => name === wanted && ["text", "ip", "u64", "bool"].includes(type) && unit === "");
   if (!field) return null;
   const word = compared ? compared[2]! : end![2]!;

@@ -114,7 +114,7 @@ pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
         .filter(|_| text.len() <= query::QUERY_BYTES_MAX)
     {
         let byte = byte_of(text, cursor);
-        let found = query::complete(&text[..byte], &service.jobs.queries.schemas);
+        let found = query::complete_at(text, byte, &service.jobs.queries.schemas);
         // The whole word is replaced, including the part after the cursor.
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let rest: usize = text[byte..]
@@ -164,6 +164,10 @@ pub struct ExplainRequest {
 pub struct ExplainAnswer {
     /// Text as printed by `netalytics explain`.
     pub text: String,
+    /// The query in the spelling that begins with PARSE.
+    pub parse_spelling: String,
+    /// The query as statements in SQL, one per processor; null for a processor that SQL cannot express.
+    pub sql_spelling: Vec<Option<String>>,
     /// Parsers, with the columns used of their tuples.
     pub parsers: Vec<ParserColumns>,
     /// Processors; empty: the tuples are the result.
@@ -223,6 +227,8 @@ pub struct ParserColumns {
 /// Explains a query.
 pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagnostic>> {
     let plan = service.jobs.queries.plan(text)?;
+    let checked = service.jobs.queries.check(text)?;
+    let parsed = ParsedText::new(text);
     let parser = |parser: &plan::ParserUse| ParserColumns {
         name: parser.schema.name.to_string(),
         columns: parser
@@ -240,6 +246,8 @@ pub fn explain(service: &Service, text: &str) -> Result<ExplainAnswer, Vec<Diagn
     });
     Ok(ExplainAnswer {
         text: planner::explain(&plan),
+        parse_spelling: query::parse_spelling(&parsed),
+        sql_spelling: query::sql_spelling(&parsed, &checked),
         parsers: plan.monitor.parsers.iter().map(parser).collect(),
         processors: plan
             .dataflow
