@@ -54,9 +54,9 @@ async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailur
     let Some(door) = app.service.jobs.fleet.door() else {
         return Err(ApiFailure::not_found("this server has no agents"));
     };
-    let entry = door.enter().map_err(|_| {
+    let entry = door.enter(who.name()).map_err(|limit| {
         app.service.hub().meters.reached(LimitKind::Agents);
-        ApiFailure::too_fast("the maximum number of agents is connected")
+        ApiFailure::too_fast(&limit.to_string())
     })?;
     let app = app.clone();
     tokio::spawn(async move {
@@ -66,7 +66,7 @@ async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailur
         };
         let mut ending = app.ending.clone();
         tokio::select! {
-            () = entry.carry(who.name().to_owned(), TokioIo::new(connection), who.over(&app)) => {}
+            () = entry.carry(TokioIo::new(connection), who.over(&app)) => {}
             _ = ending.wait_for(|ending| *ending) => {}
         }
     });

@@ -1,13 +1,17 @@
 //! Accepts connections of agents and transfers their bytes in both directions without interpretation.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+/// Maximum connections of an agent: its own, those that the network has cut without notice, and those of another
+/// agent with its name.
+const CONNECTIONS_PER_AGENT: usize = 8;
 /// Maximum bytes per read.
 const READ_BYTES: usize = 64 << 10;
 /// Maximum reads per connection that wait for the gateway; then reading stops.
@@ -62,17 +66,26 @@ type Tell = dyn Fn(AgentConnectionEvent) -> Result<(), GatewayClosed> + Send + S
 pub struct AgentListener {
     tell: Arc<Tell>,
     sessions: Arc<AtomicU64>,
-    room: Arc<Semaphore>,
+    agents_max: usize,
+    /// Number of connections of each connected agent.
+    connected: Arc<Mutex<HashMap<String, usize>>>,
 }
 
-/// The limit of agents is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyAgents;
+/// Reason why an agent's connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentLimit {
+    /// Too many agents.
+    #[error("the maximum number of agents is connected")]
+    Agents,
+    /// Too many connections of this agent.
+    #[error("this agent has {CONNECTIONS_PER_AGENT} connections, the maximum")]
+    Connections,
+}
 
-/// Permit for one connection.
+/// Permit for a connection of an agent.
 pub struct AgentSlot {
     door: AgentListener,
-    _room: OwnedSemaphorePermit,
+    agent: String,
 }
 
 impl AgentListener {
@@ -81,29 +94,47 @@ impl AgentListener {
         AgentListener {
             tell,
             sessions: Arc::default(),
-            room: Arc::new(Semaphore::new(agents_max)),
+            agents_max,
+            connected: Arc::default(),
         }
     }
 
-    /// Permit for a connection, if the limit allows one.
-    pub fn enter(&self) -> Result<AgentSlot, TooManyAgents> {
-        let room = self
-            .room
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| TooManyAgents)?;
+    /// Permit for a connection of the agent with this authenticated name.
+    pub fn enter(&self, agent: &str) -> Result<AgentSlot, AgentLimit> {
+        let mut connected = self.connected();
+        match connected.get(agent) {
+            None if connected.len() >= self.agents_max => return Err(AgentLimit::Agents),
+            Some(&open) if open >= CONNECTIONS_PER_AGENT => return Err(AgentLimit::Connections),
+            _ => *connected.entry(agent.to_owned()).or_default() += 1,
+        }
+        drop(connected);
         Ok(AgentSlot {
             door: self.clone(),
-            _room: room,
+            agent: agent.to_owned(),
         })
+    }
+
+    fn connected(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.connected
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for AgentSlot {
+    fn drop(&mut self) {
+        let mut connected = self.door.connected();
+        match connected.get_mut(&self.agent) {
+            Some(open) if *open > 1 => *open -= 1,
+            _ => drop(connected.remove(&self.agent)),
+        }
     }
 }
 
 impl AgentSlot {
-    /// Transfers a connection's bytes until it ends, or `over` is signaled. `agent`: its authenticated name.
+    /// Transfers a connection's bytes until it ends, or `over` is signaled.
     pub async fn carry(
         self,
-        agent: String,
         connection: impl AsyncRead + AsyncWrite,
         over: impl Future<Output = ()>,
     ) {
@@ -111,7 +142,7 @@ impl AgentSlot {
         let (out, outgoing) = mpsc::channel(WRITES_WAITING);
         if (self.door.tell)(AgentConnectionEvent::Connected {
             session,
-            agent,
+            agent: self.agent.clone(),
             out,
         })
         .is_err()

@@ -4,6 +4,7 @@
 mod agent;
 mod both_taps;
 mod center;
+mod crowd;
 mod feed;
 mod network;
 mod stalled;

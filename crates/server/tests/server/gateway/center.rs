@@ -101,7 +101,7 @@ impl Center {
         let text = answer.body_mut().read_to_string().expect("a text");
         (
             answer.status().as_u16(),
-            serde_json::from_str(&text).unwrap_or(Value::Null),
+            serde_json::from_str(&text).unwrap_or(Value::String(text)),
         )
     }
 
