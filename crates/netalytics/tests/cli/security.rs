@@ -169,6 +169,73 @@ fn an_agent_enrols_renews_and_is_revoked() {
     });
 }
 
+/// The clock of this agent is slow, so it does not renew its certificate in time.
+#[test]
+fn a_connection_ends_with_its_certificate() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &["--agent-certificates", "12s"]);
+    let own = server.enrolled(&folder, "web-1");
+    let agent = server.agent_under(&["faketime", "-f", "-2m"], &own);
+    agent.says("has accepted this agent");
+    let closed =
+        "the connection of agent web-1 is closed: the certificate of agent web-1 has expired";
+    server.process.says(closed);
+    assert!(has_ended(&format!("{own}/identity.pem")));
+    agent.says("the server rejects this host's certificate: it has expired");
+    assert_eq!(server.is_connected("web-1"), Ok(false));
+    assert_eq!(agent.count("new certificate"), 0, "{:?}", agent.all());
+}
+
+#[test]
+fn one_time_tokens_expire() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let token = folder.path("web-1.token");
+    let invited = server.ask(&[
+        "agents",
+        "enrol",
+        "web-1",
+        "--expires",
+        "1s",
+        "--out",
+        &token,
+    ]);
+    assert_eq!(invited.code, 0, "{}", invited.err);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let own = folder.path("web-1");
+    let enrol = [
+        "agent",
+        "enrol",
+        "--server",
+        &server.url,
+        "--token-file",
+        &token,
+        "--folder",
+        &own,
+    ];
+    check(
+        &enrol,
+        1,
+        &["there is no such one-time token: it was used or has expired"],
+    );
+}
+
+#[test]
+fn browsers_are_told_to_use_tls_at_the_default_port() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &["--host", "netalytics.example"]);
+    let port = server.url.rsplit(':').next().expect("a port");
+    let usual = "netalytics.example".to_owned();
+    for (host, is_told) in [(usual.clone(), true), (format!("{usual}:{port}"), false)] {
+        let head = format!("Host: {host}");
+        let curl = ["-sSi", "--cacert", &server.ca, "-H", &head, &server.url];
+        let answer = printed("curl", &curl).expect("an answer").to_lowercase();
+        assert!(answer.starts_with("http/1.1 200"), "{answer}");
+        let told = answer.contains("strict-transport-security: max-age=31536000");
+        assert_eq!(told, is_told, "{host}: {answer}");
+    }
+}
+
 #[test]
 fn rejected_certificates_are_reported_at_both_ends() {
     let folder = Folder::new();

@@ -229,26 +229,21 @@ async fn look_after(service: Arc<Service>, mut ending: watch::Receiver<bool>) {
     }
 }
 
-/// Host names accepted from clients, with the port and, for the default port, without.
+/// Host names accepted from clients, with the port. The operator's names also without one: a proxy may listen at the
+/// default port.
 fn hosts(bound: SocketAddr, names: &[String]) -> Vec<String> {
-    let own = [
-        "localhost".to_owned(),
-        "127.0.0.1".to_owned(),
-        "[::1]".to_owned(),
-    ];
     let address = match bound {
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
     };
-    let all = own
-        .into_iter()
-        .chain([address])
-        .chain(names.iter().map(|name| name.to_ascii_lowercase()));
-    let with_port = |name: String| match bound.port() {
-        80 => vec![format!("{name}:80"), name],
-        port => vec![format!("{name}:{port}")],
-    };
-    all.flat_map(with_port).collect()
+    let own = ["localhost", "127.0.0.1", "[::1]", &address].map(str::to_owned);
+    let given: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let port = bound.port();
+    let is_default = port == 80;
+    let with_port = |name: &String| format!("{name}:{port}");
+    let all = own.iter().chain(&given).map(with_port);
+    let bare = own.iter().filter(|_| is_default).chain(&given).cloned();
+    all.chain(bare).collect()
 }
 
 fn router(app: Arc<AppState>) -> Router {
