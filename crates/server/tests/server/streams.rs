@@ -25,6 +25,10 @@ pub struct Stream(BufReader<TcpStream>);
 
 impl Stream {
     pub fn open(server: &Server, jobs: &str, seen: Option<&str>) -> Stream {
+        Stream::open_as(&server.token, server, jobs, seen)
+    }
+
+    fn open_as(token: &str, server: &Server, jobs: &str, seen: Option<&str>) -> Stream {
         let mut socket = TcpStream::connect(server.address).expect("connected");
         socket
             .set_read_timeout(Some(Duration::from_secs(60)))
@@ -33,8 +37,8 @@ impl Stream {
             .map(|id| format!("Last-Event-ID: {id}\r\n"))
             .unwrap_or_default();
         let head = format!(
-            "GET /api/v1/stream?jobs={jobs} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{seen}\r\n",
-            server.address, server.token
+            "GET /api/v1/stream?jobs={jobs} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\n{seen}\r\n",
+            server.address
         );
         socket.write_all(head.as_bytes()).expect("sent");
         let mut stream = Stream(BufReader::new(socket));
@@ -176,6 +180,40 @@ fn streams_start_with_a_snapshot() {
     assert_eq!(
         stream.expect("job").data,
         json!({ "job": job.to_string(), "state": "ended", "reason": "done", "outcome": "finished" })
+    );
+}
+
+#[test]
+fn streams_end_with_their_token() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let job = begin(&server);
+    let asked = json!({ "name": "gone", "role": "raw" });
+    let made = server
+        .ask("POST", "/api/v1/tokens", Some(&asked))
+        .of(201)
+        .json();
+    let secret = made["secret"].as_str().expect("a secret");
+    let mut stream = Stream::open_as(secret, &server, &job.to_string(), None);
+    let mut other = Stream::open(&server, &job.to_string(), None);
+    for stream in [&mut stream, &mut other] {
+        stream.expect("hello");
+        stream.expect("snapshot");
+    }
+    let began = std::time::Instant::now();
+    server
+        .ask("DELETE", &format!("/api/v1/tokens/{}", made["id"]), None)
+        .of(204);
+    publish(&server, job, &window(0, &[("/a", 1)]), WindowState::Closed);
+    other.expect("window");
+    // The connection itself stays open for other requests.
+    let bye = std::iter::from_fn(|| stream.next()).find(|event| event.kind == "bye");
+    let bye = bye.expect("a last event").data;
+    assert_eq!(bye["reason"], "the token was revoked", "{bye}");
+    // Without waiting for a heartbeat, which comes every ten seconds.
+    assert!(
+        began.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        began.elapsed()
     );
 }
 

@@ -135,7 +135,8 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
     said
 }
 
-fn say(watermark_ns: i64, part: ReportPart) -> Said {
+/// A report up to this event time.
+pub fn say(watermark_ns: i64, part: ReportPart) -> Said {
     let loss = LossCount::default();
     let watermark = Timestamp(watermark_ns);
     (

@@ -115,3 +115,26 @@ fn unreadable_records_delay_other_agents_briefly() {
             .then_some(())
     });
 }
+
+/// Results with the times of a clock that is years ahead: event time advances by an hour.
+#[test]
+fn times_far_ahead_count_as_an_hour_ahead() {
+    let center = Center::start(GatewaySettings::default());
+    let far_ns = 4_000_000_000_000_000_000;
+    let far = || super::feed::say(far_ns, collect::ReportPart::default());
+    let said: Vec<Said> = vec![far(), far()];
+    let token = center.token("agent-9");
+    let up_to = Arc::new(std::sync::atomic::AtomicUsize::new(1));
+    let _agent = FakeAgent::start(ways(&center, 9, &token, Arc::new(said), &up_to));
+    center.agents(1);
+    center.job(TOTALS, "standing");
+    let lag = center.until("event time is known", |center| {
+        let metrics = center.ask("GET", "/metrics", None).1;
+        let lines = metrics.as_str()?.lines();
+        let line = lines
+            .clone()
+            .find(|line| line.starts_with("netalytics_job_lag_seconds{"))?;
+        line.rsplit(' ').next()?.parse::<f64>().ok()
+    });
+    assert!((-3600.0..-3500.0).contains(&lag), "{lag}");
+}
