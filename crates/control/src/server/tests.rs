@@ -479,6 +479,30 @@ fn absent_agents_are_awaited_for_a_limited_time() {
     );
 }
 
+/// An agent that is connected, and reports that its monitor runs, but sends none of its results.
+#[test]
+fn an_ending_job_waits_for_a_silent_agent_for_a_limited_time() {
+    let mut server = server();
+    server.handle(connected(1, "a", 1), at(0));
+    assert!(submit(&mut server, request("", JobLifetime::Standing)).is_ok());
+    let draining = "save 1 Draining(Stopped { by: \"ann\" })";
+    check(
+        &mut server,
+        &[
+            (2, stop(1), &[draining, "stopped true", "desire 1 []"]),
+            (2, observed(1, 2, 3, &[(1, ObservedState::Running)]), &[]),
+        ],
+    );
+    for seconds in 3..32 {
+        check(&mut server, &[(seconds, ServerEvent::Tick, &[])]);
+    }
+    let ended = [
+        "save 1 Ended(Stopped { by: \"ann\" })",
+        "ended Stopped { by: \"ann\" }",
+    ];
+    check(&mut server, &[(32, ServerEvent::Tick, &ended)]);
+}
+
 #[test]
 fn restarted_server_adopts_running_monitors() {
     let mut server = server();
