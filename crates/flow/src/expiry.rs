@@ -63,7 +63,7 @@ impl TableClock {
     }
 }
 
-/// No flow, no list.
+/// Index that stands for no flow or no list.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Doubly linked lists of small numbers, each in at most one list; all operations take constant time.

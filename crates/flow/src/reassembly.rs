@@ -193,8 +193,12 @@ impl ByteStream {
                 PieceContent::Kept(bytes) => bytes.into_vec(),
                 PieceContent::Forgotten(_) => Vec::new(),
                 _ => {
-                    let (ts, ack) = (piece.ts, piece.ack);
-                    (self.ended, waiting.fin) = (false, Some(FinMark { pos: at, ts, ack }));
+                    self.ended = false;
+                    waiting.fin = Some(FinMark {
+                        pos: at,
+                        ts: piece.ts,
+                        ack: piece.ack,
+                    });
                     continue;
                 }
             };

@@ -12,25 +12,25 @@ use crate::flow_layout::{flag, half_bit};
 /// Effect of a segment on the flow of its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentVerdict {
-    /// It belongs to the connection and may change its state.
+    /// The segment belongs to the connection and may change its state.
     Acceptable,
-    /// It begins another connection on the same ports.
+    /// The segment begins another connection on the same ports.
     OtherConnection,
     /// A SYN inside an open connection. An endpoint would not accept it (RFC 5961 §4); it is accepted here once the
     /// other end has answered it.
     SynUnconfirmed,
     /// A RST out of window (RFC 5961 §3).
     ResetOutOfWindow,
-    /// It acknowledges bytes that were never sent (RFC 9293 §3.10.7.4, RFC 5961 §5).
+    /// The segment acknowledges bytes that were never sent (RFC 9293 §3.10.7.4, RFC 5961 §5).
     UnsentAcknowledged,
-    /// It contradicts the connection, and its checksum is wrong.
+    /// The segment contradicts the connection, and its checksum is wrong.
     Damaged,
 }
 
 /// Distance within which missing or reordered packets explain a difference of numbers.
 pub(crate) const NEAR: i32 = 1 << 20;
-/// Maximum lateness of an acknowledgment: 134 ms at 1 Gb/s. No other acknowledgments confirm it, as they do where
-/// many bytes are missing in the capture.
+/// Maximum distance in bytes of a late acknowledgment: 134 ms at 1 Gb/s. Beyond it, further acknowledgments must confirm
+/// that many bytes are missing in the capture.
 pub(crate) const LATE_ACK: i32 = 1 << 24;
 /// Maximum distance at which a late RST counts as in window.
 const LATE_RESET: i32 = 1 << 16;

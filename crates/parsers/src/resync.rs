@@ -51,7 +51,7 @@ pub struct MessageCandidate<'a> {
     pub ts: Timestamp,
     /// Position of the first byte.
     pub place: StreamPlace,
-    /// They begin a segment that passed [`MessageLocator::begins_segment`].
+    /// The bytes begin a segment that passed [`MessageLocator::begins_segment`].
     pub begins_segment: bool,
 }
 
@@ -97,7 +97,7 @@ impl ResyncedMessage {
         self.used
     }
 
-    /// It begins a segment that passed [`MessageLocator::begins_segment`].
+    /// Whether the message begins a segment that passed [`MessageLocator::begins_segment`].
     pub fn begins_segment(&self) -> bool {
         self.starts[0].may_begin
     }

@@ -92,7 +92,7 @@ pub struct CollectedHead {
     pub span: MessageSpan,
     /// Position of its start.
     pub place: StreamPlace,
-    /// It was found by a search.
+    /// The head was found by a search.
     pub found: bool,
     /// Length in bytes.
     pub len: u32,

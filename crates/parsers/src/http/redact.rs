@@ -47,7 +47,8 @@ const CHARSETS: [&str; 8] = [
 /// All delimiters of [`split`], and the first byte of an encoded one.
 const SPECIAL: [bool; 256] = {
     let mut special = [false; 256];
-    let (marks, mut i) = (b"%?#;=&", 0);
+    let marks = b"%?#;=&";
+    let mut i = 0;
     while i < marks.len() {
         special[marks[i] as usize] = true;
         i += 1;

@@ -60,7 +60,7 @@ struct MemcachedUdpExchange {
 /// State of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemcachedUdpStage {
-    /// It has a request, or never will.
+    /// The request was captured, or is known to be missing.
     Asked,
     /// Responses were captured before their request; holds the number of requests at that time.
     Early(u64),

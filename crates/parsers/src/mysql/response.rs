@@ -75,7 +75,7 @@ pub struct MysqlOutcome {
     pub statement: Option<u32>,
     /// Change of the default database.
     pub database: DefaultDatabase,
-    /// It has no end: replication.
+    /// The response has no end: replication.
     pub endless: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct MysqlResponse {
     pub unasked: bool,
     /// Its meaning depends on a request that was not captured.
     pub doubtful: bool,
-    /// It replaced the greeting: the connection is rejected.
+    /// The response replaced the greeting: the connection is rejected.
     pub refused: bool,
 }
 

@@ -19,7 +19,7 @@ const SQL: usize = 256;
 pub struct MysqlCommandLocator {
     /// The current segment begins a command if plausible. Elsewhere only SQL is accepted.
     pub expected: bool,
-    /// It may be a packet of the compressed protocol.
+    /// The command may be a packet of the compressed protocol.
     pub may_be_packed: bool,
 }
 

@@ -124,7 +124,7 @@ pub fn expects(kind: MysqlRequestKind) -> ResponseExpectation {
 }
 
 impl RequestMatcher<MysqlRequest> for MysqlResponse {
-    /// It was parsed as the response to one form of command; other forms do not match.
+    /// A response was parsed as that to one form of command; other forms do not match.
     fn fit(&self, request: &MysqlRequest) -> ResponseMatch {
         let fits =
             self.awaited() == request.awaited() && request.can_get(self.first_seq, self.unordered);

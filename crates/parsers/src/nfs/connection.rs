@@ -464,10 +464,9 @@ impl NfsConnection {
         if writes.begins_write(direction, segment) {
             lane.write = Some(segment.place.seq);
         }
-        let (write, lost_to) = (lane.write, lane.lost_to);
         let evidence = ReplyEvidence {
-            write,
-            lost_to,
+            write: lane.write,
+            lost_to: lane.lost_to,
             heard,
         };
         let messages = RpcMessageLocator {

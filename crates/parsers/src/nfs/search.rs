@@ -101,7 +101,8 @@ impl RpcMessageLocator<'_> {
         let Some(xid) = word(message, 0) else {
             return false;
         };
-        let (seq, begins) = (candidate.place.seq, candidate.begins_segment);
+        let seq = candidate.place.seq;
+        let begins = candidate.begins_segment;
         let fills = begins && candidate.bytes.len() == MARK + len;
         if let Some(call) = self.calls.asked(self.direction, xid, candidate.place) {
             return fills || self.evidence.is_original(seq, call.place);

@@ -5,9 +5,9 @@
 /// Model of one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientModel {
-    /// It has sent a request while an earlier one was unanswered: there are no rounds.
+    /// The client has sent a request while an earlier one was unanswered: there are no rounds.
     asks_any_time: bool,
-    /// It has sent several requests in one round.
+    /// The client has sent several requests in one round.
     batches: bool,
     /// The protocol requires it to wait, and it has always done so.
     must_wait: bool,

@@ -59,12 +59,14 @@ pub(super) fn pairs(
     requests: &[MissingRange],
     responses: &[MissingRange],
 ) -> Option<Vec<(usize, usize)>> {
-    let (asked, told) = (total(requests), total(responses));
+    let asked = total(requests);
+    let told = total(responses);
     let all = (asked.0.max(told.0), asked.1.min(told.1));
     if all.0 > all.1 {
         return None;
     }
-    let (asked, told) = (numbers(requests, all), numbers(responses, all));
+    let asked = numbers(requests, all);
+    let told = numbers(responses, all);
     let is_one = |range: NumberRange| range.0 == range.1;
     let same = |a: &[NumberRange; 2], b: &[NumberRange; 2]| {
         (0..2).any(|end| is_one(a[end]) && a[end] == b[end])
@@ -177,7 +179,8 @@ mod tests {
             };
             for asked in of(requests) {
                 for told in of(responses) {
-                    let (asked, told) = (numbered(&asked), numbered(&told));
+                    let asked = numbered(&asked);
+                    let told = numbered(&told);
                     let pairs = asked.iter().enumerate().filter_map(|(q, number)| {
                         Some((q, told.iter().position(|other| other == number)?))
                     });
@@ -224,7 +227,8 @@ mod tests {
 
     #[test]
     fn counts_from_both_ends() {
-        let (o, hole) = (MissingRange::NONE, MissingRange { least: 1, most: 9 });
+        let o = MissingRange::NONE;
+        let hole = MissingRange { least: 1, most: 9 };
         let pairs = |requests: &[MissingRange], responses: &[MissingRange]| {
             super::pairs(requests, responses).unwrap_or_default()
         };

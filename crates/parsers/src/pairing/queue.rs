@@ -78,7 +78,7 @@ pub(super) enum IdMatching {
 enum AnswerCoverage {
     #[default]
     All,
-    /// Not all.
+    /// Some requests have responses.
     Some,
 }
 
@@ -87,7 +87,7 @@ enum AnswerCoverage {
 enum UnsolicitedResponses {
     #[default]
     Never,
-    /// It may.
+    /// The server may send unsolicited responses.
     Sometimes,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct RequestRound {
 /// Whether the first request seen of a round is its first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RoundOpening {
-    /// It is the first.
+    /// The first round of the connection.
     #[default]
     Whole,
     /// Earlier requests of this round or the one before may be missing.

@@ -27,7 +27,7 @@ use crate::Direction;
 /// Reason why a round has no pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RoundMisfit {
-    /// It has more requests than responses or fewer, whatever the missing bytes hid: the client did not wait.
+    /// The numbers of requests and responses differ, whatever the missing bytes hid: the client did not wait.
     Counts,
     /// A message is incomplete, not held, or contradicts another, or the beginning of the round is assumed.
     Contents,
@@ -293,7 +293,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// Requests and responses may be missing after the last ones seen.
     #[cold]
     fn settle(&mut self, heard: Option<TcpSeq>, requests: MissingRange, responses: MissingRange) {
-        let (from, to) = (self.next_response.max(self.base), self.next_request);
+        let from = self.next_response.max(self.base);
+        let to = self.next_request;
         let counted = self.is_answered_by_count(requests, responses);
         let proven = counted && self.anchored || self.client.must_wait();
         let pairs = if proven || self.client.waits() {
@@ -373,7 +374,9 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         requests: MissingRange,
         responses: MissingRange,
     ) -> Result<Vec<PairCandidate>, RoundMisfit> {
-        let (mut numbers, mut asked, mut is_assumed) = (Vec::new(), Vec::new(), false);
+        let mut numbers = Vec::new();
+        let mut asked = Vec::new();
+        let mut is_assumed = false;
         // Evicted requests.
         let mut missing = MissingRange {
             least: 0,

@@ -126,7 +126,8 @@ mod tests {
 
         #[test]
         fn is_a_queue(steps in proptest::collection::vec(any::<bool>(), 0..200)) {
-            let (mut slots, mut queue) = (SlotQueue::<usize>::default(), VecDeque::new());
+            let mut slots = SlotQueue::<usize>::default();
+            let mut queue = VecDeque::new();
             for (n, push) in steps.into_iter().enumerate() {
                 if push {
                     *slots.push() = n;

@@ -42,7 +42,8 @@ impl PairingTestEnds {
     /// Sends a message of one side that has received everything (`heard`) or nothing new; `seen`: the queue
     /// receives it.
     fn say(&mut self, direction: Direction, name: char, bytes: u32, heard: bool, seen: bool) {
-        let (at, other) = (direction as usize, 1 - direction as usize);
+        let at = direction as usize;
+        let other = 1 - at;
         if heard {
             self.heard[at] = self.next[other];
         }
@@ -52,7 +53,8 @@ impl PairingTestEnds {
         };
         self.next[at] += bytes;
         self.now += 1000;
-        let (ts, end) = (Timestamp(self.now), Some(TcpSeq(self.next[at])));
+        let ts = Timestamp(self.now);
+        let end = Some(TcpSeq(self.next[at]));
         if !seen {
             self.lost[at] = true;
             return;
@@ -419,10 +421,14 @@ fn silence_means_something_when_all_was_seen() {
                 seq: TcpSeq(at),
                 ack: Some(TcpSeq(130)),
             };
-            let fit = |name: &char| match told.contains(*name) {
-                true if told.len() == 1 => ResponseMatch::Sure,
-                true => ResponseMatch::Maybe,
-                false => ResponseMatch::No,
+            let fit = |name: &char| {
+                if !told.contains(*name) {
+                    ResponseMatch::No
+                } else if told.len() == 1 {
+                    ResponseMatch::Sure
+                } else {
+                    ResponseMatch::Maybe
+                }
             };
             let (spot, _) = transactions.response(Timestamp(0), place, fit);
             transactions.finish_response(spot, Some(TcpSeq(at + 10)));
@@ -446,16 +452,19 @@ fn responses_that_name_their_requests() {
     ] {
         let mut transactions = TransactionQueue::<char, char>::of_messages_from(10);
         transactions.name_requests();
-        let (mut next, mut out) = ([100, 500], Vec::new());
+        let mut next = [100, 500];
+        let mut out = Vec::new();
         for step in script.split(' ') {
             let direction = if step.starts_with(['q', 'Q']) { C } else { S };
-            let [at, other] = [direction as usize, 1 - direction as usize];
+            let at = direction as usize;
+            let other = 1 - at;
             let place = StreamPlace {
                 seq: TcpSeq(next[at]),
                 ack: Some(TcpSeq(next[other])),
             };
             next[at] += 10;
-            let (end, now) = (Some(TcpSeq(next[at])), Timestamp(0));
+            let end = Some(TcpSeq(next[at]));
+            let now = Timestamp(0);
             match (direction, step.chars().nth(1)) {
                 (direction, None) => transactions.miss(direction),
                 (C, Some(name)) => {

@@ -20,11 +20,11 @@ pub enum ResponseExpectation {
 /// Whether a response can answer a request, by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseMatch {
-    /// It names the request.
+    /// The response names the request.
     Sure,
-    /// No contradiction.
+    /// Nothing contradicts the pair.
     Maybe,
-    /// It cannot.
+    /// The response cannot belong to the request.
     No,
 }
 
@@ -264,9 +264,9 @@ pub(super) enum LastMessageEnd {
     Start,
     /// A message is in progress.
     Within,
-    /// It ended here, and nothing is known to be missing after it.
+    /// The message ended here, and nothing is known to be missing after it.
     At(TcpSeq),
-    /// It ended here, and bytes after it are missing.
+    /// The message ended here, and bytes after it are missing.
     Missing(TcpSeq),
     /// Its end is unknown.
     Unknown,

@@ -40,7 +40,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     /// as many responses. `whole`: the number of its missing messages is known.
     #[cold]
     pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
-        let (several, singly) = (self.may_have_asked_several(), self.client.asks_singly());
+        let several = self.may_have_asked_several();
+        let singly = self.client.asks_singly();
         // At most this at the end of the connection.
         let most = if self.lacks_first && !whole {
             WEAK

@@ -42,10 +42,10 @@ enum SubscriptionKnowledge {
 /// Format of published messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RespVersion {
-    /// As arrays.
+    /// Messages arrive as arrays.
     #[default]
     Resp2,
-    /// As pushes.
+    /// Messages arrive as pushes.
     Resp3,
 }
 

@@ -36,7 +36,7 @@ pub struct MessageByteStream {
     /// Start of the current or next message, and its length so far.
     pub place: StreamPlace,
     pub bytes: u64,
-    /// It was found by a search.
+    /// The message was found by a search.
     pub found: bool,
     pub resync: ResyncSearch,
 }

@@ -36,14 +36,21 @@ pub fn dollar_end(sql: &[u8], at: usize) -> Option<usize> {
 
 /// End of the comment, possibly nested, that begins at `at` with `/*`.
 pub fn nested_comment_end(sql: &[u8], at: usize) -> usize {
-    let (mut depth, mut end) = (1, at + 2);
+    let mut depth = 1;
+    let mut end = at + 2;
     while depth > 0 {
-        match sql.get(end..) {
-            Some([b'*', b'/', ..]) => (depth, end) = (depth - 1, end + 2),
-            Some([b'/', b'*', ..]) => (depth, end) = (depth + 1, end + 2),
-            Some([_, ..]) => end += 1,
+        end += match sql.get(end..) {
+            Some([b'*', b'/', ..]) => {
+                depth -= 1;
+                2
+            }
+            Some([b'/', b'*', ..]) => {
+                depth += 1;
+                2
+            }
+            Some([_, ..]) => 1,
             _ => return sql.len(),
-        }
+        };
     }
     end
 }

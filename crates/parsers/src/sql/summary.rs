@@ -12,7 +12,7 @@ const PARTS_MAX: usize = 4096;
 /// Meaning of the next word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SummaryPlace {
-    /// Nothing special.
+    /// Any other position.
     Elsewhere,
     /// A statement or a subquery begins.
     Operation,

@@ -52,7 +52,7 @@ impl SqlToken {
 pub enum TokenSpacing {
     Never,
     Always,
-    /// As in the text.
+    /// White space as in the text.
     Kept,
 }
 
