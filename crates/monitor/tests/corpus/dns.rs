@@ -6,7 +6,8 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::support::{
-    Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses,
+    Difference, EVERYWHERE, Row, as_known, compare_captures, nanos, run, truth, unmatched,
+    with_losses,
 };
 
 /// Known differences and their reasons.
@@ -42,32 +43,17 @@ const PATIENCE_NS: i64 = 30_000_000_000;
 
 #[test]
 fn questions_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    let mut checked = 0;
-    let mut failures = String::new();
-    for capture in captures(&root, EVERYWHERE) {
-        let name = capture
-            .file_name()
-            .expect("a file")
-            .to_string_lossy()
-            .into_owned();
+    compare_captures(EVERYWHERE, 3000, |capture, name| {
         // Duplicate packets do not change the truth.
         let told = if name == "dup.pcap" {
-            capture.with_file_name("base.pcap")
+            &capture.with_file_name("base.pcap")
         } else {
-            capture.clone()
+            capture
         };
-        let expected = truth(&told, "dns.tsv").unwrap_or_default();
-        checked += expected.len();
-        let found = differences(&capture, &expected);
-        failures += &as_known(&name, &found, DIFFERENCES)
-            .err()
-            .unwrap_or_default();
-    }
-    assert!(failures.is_empty(), "\n{failures}");
-    assert!(checked > 3000, "{checked} messages of truth");
+        let expected = truth(told, "dns.tsv").unwrap_or_default();
+        as_known(name, &differences(capture, &expected), DIFFERENCES)?;
+        Ok(expected.len())
+    });
 }
 
 /// With any packets missing, a response belongs to its own query, with the values and the end of the complete capture.
@@ -124,23 +110,9 @@ fn lost_packets_leave_no_wrong_pairs() {
 
 /// Rows on one side only: `-` truth, `+` ours.
 fn differences(capture: &Path, truth: &[Row]) -> Vec<String> {
-    let mut truths = questions(truth);
-    let mut ours = Vec::new();
-    for row in run(capture, "dns").rows {
-        let row = of_tuple(&row);
-        match truths.iter().position(|truth| truth.is_told_by(&row)) {
-            Some(at) => drop(truths.remove(at)),
-            None => ours.push(row),
-        }
-    }
-    let line = |sign: char| move |told: &Told| format!("{sign} {}", told.text());
-    let mut lines: Vec<_> = truths
-        .iter()
-        .map(line('-'))
-        .chain(ours.iter().map(line('+')))
-        .collect();
-    lines.sort();
-    lines
+    let rows = run(capture, "dns").rows;
+    let ours = rows.iter().map(of_tuple);
+    unmatched(questions(truth), ours, Told::is_told_by, Told::text)
 }
 
 /// A query and its response.

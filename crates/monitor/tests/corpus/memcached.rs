@@ -6,7 +6,10 @@
 
 use std::path::Path;
 
-use crate::support::{Row, captures, check_others, nanos, run, truth};
+use crate::support::{
+    ListedDifferences, Row, as_listed, check_others, compare_captures, run, times, true_times,
+    truth,
+};
 
 /// Captures over plain links.
 const FOLDERS: &[&str] = &[
@@ -44,7 +47,7 @@ const TUNNELS: &[&str] = &["erspan", "geneve", "gre", "ipip", "mpls", "vxlan"];
 const DAMAGED: &[&str] = &["drop.pcap", "noise.pcap"];
 
 /// Known differences: capture, and each difference in the format of [`compare`].
-const DIFFERENCES: &[(&str, &[&str])] = &[(
+const DIFFERENCES: &ListedDifferences = &[(
     "mc_udp.pcap",
     // The server answers with two messages; the truth takes the first for the whole response.
     &[
@@ -59,30 +62,16 @@ const DIFFERENCES: &[(&str, &[&str])] = &[(
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    let mut checked = 0;
-    for capture in captures(&root, FOLDERS) {
-        let name = capture
-            .file_name()
-            .expect("a file")
-            .to_string_lossy()
-            .into_owned();
-        if TUNNELS.iter().any(|t| name.starts_with(t)) || DAMAGED.contains(&&*name) {
-            continue;
+    compare_captures(FOLDERS, 12_000, |capture, name| {
+        if TUNNELS.iter().any(|t| name.starts_with(t)) || DAMAGED.contains(&name) {
+            return Ok(0);
         }
-        let Some(expected) = truth(&capture, "memcache.tsv") else {
-            continue;
+        let Some(expected) = truth(capture, "memcache.tsv") else {
+            return Ok(0);
         };
-        checked += expected.len();
-        let known = DIFFERENCES
-            .iter()
-            .find(|d| d.0 == name)
-            .map_or(&[][..], |d| d.1);
-        assert_eq!(compare(&capture, &expected), known, "{name}");
-    }
-    assert!(checked > 12_000, "{checked} commands of truth");
+        as_listed(name, &compare(capture, &expected), DIFFERENCES)?;
+        Ok(expected.len())
+    });
 }
 
 /// Every pair, and every quiet command without a response, is in the truth of the undamaged capture; and most
@@ -164,22 +153,12 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     fn of<'a>(t: &'a Row, key: Option<&'a str>) -> Wanted<'a> {
-        let time = |field: &str| t.get(field).map(|v| nanos(v));
-        let between = |a: Option<i64>, b: Option<i64>| Some(b? - a?);
-        let first = time("t_resp_first");
-        let last = time("t_resp_last");
         Wanted {
             client: format!("{}:{}", t["client"], t["cport"]),
             command: t.get("command").map_or("", |c| c),
             key,
             statuses: statuses(t),
-            // A response before its request means wrong packet times: the times are null.
-            times: [
-                time("t_req_first"),
-                between(time("t_req_last"), first).filter(|ns| *ns >= 0),
-                between(first, last),
-                between(time("t_req_last"), last).filter(|ns| *ns >= 0),
-            ],
+            times: true_times(t),
         }
     }
 
@@ -192,14 +171,7 @@ impl Wanted<'_> {
                 .statuses
                 .iter()
                 .any(|s| s == field("status").unwrap_or_default())
-            && self.times
-                == [
-                    "ts",
-                    "response_time_ns",
-                    "transfer_time_ns",
-                    "total_time_ns",
-                ]
-                .map(|f| row.get(f).map(|_| number(row, f)))
+            && self.times == times(row)
     }
 
     fn describe(&self) -> String {

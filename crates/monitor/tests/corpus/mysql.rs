@@ -5,10 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth, without_packets};
+use crate::support::{
+    EVERYWHERE, ListedDifferences, Row, as_listed, compare_captures, nanos, run, truth,
+    without_packets,
+};
 
 /// Known differences: capture, then client, row, and both values; long values are truncated.
-const DIFFERENCES: &[(&str, &[&str])] = &[
+const DIFFERENCES: &ListedDifferences = &[
     // Compressed and joined midstream: the truth reads the compressed header as a plain one.
     (
         "deepflow-partial-packet-compressed.pcap",
@@ -78,26 +81,11 @@ const TEXT_MAX: usize = 1998;
 
 #[test]
 fn commands_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    let mut checked = 0;
-    for capture in captures(&root, EVERYWHERE) {
-        let name = capture
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let expected = truth(&capture, table_of(&name)).unwrap_or_default();
-        checked += expected.len();
-        let known = DIFFERENCES
-            .iter()
-            .find(|d| d.0 == name)
-            .map_or(&[][..], |d| d.1);
-        let found = compare(&capture, &expected);
-        assert_eq!(found, known, "{name}");
-    }
-    assert!(checked > 2500, "{checked} commands of truth");
+    compare_captures(EVERYWHERE, 2500, |capture, name| {
+        let expected = truth(capture, table_of(name)).unwrap_or_default();
+        as_listed(name, &compare(capture, &expected), DIFFERENCES)?;
+        Ok(expected.len())
+    });
 }
 
 /// With packet loss, a tuple with both halves has only true values.

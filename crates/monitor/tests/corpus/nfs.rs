@@ -5,10 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{EVERYWHERE, Row, captures, check_others, nanos, run, truth};
+use crate::support::{
+    EVERYWHERE, ListedDifferences, Row, as_listed, check_others, compare_captures, nanos, run,
+    truth,
+};
 
 /// Captures in which the truth lacks calls, or our tuples do; see `docs/truth/nfs.md`.
-const DIFFERENCES: &[(&str, &[&str])] = &[
+const DIFFERENCES: &ListedDifferences = &[
     (
         "pcpp-ip4_fragments.pcap",
         // Replies whose calls are not in the capture: tshark does not identify them as RPC.
@@ -74,22 +77,13 @@ const BULK: &[&str] = &[
 
 #[test]
 fn calls_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    let mut checked = 0;
-    for capture in captures(&root, EVERYWHERE) {
-        let name = capture
-            .file_name()
-            .expect("a file")
-            .to_string_lossy()
-            .into_owned();
-        if let Some(expected) = truth(&capture, "rpc.tsv") {
-            checked += expected.len();
-            check(&name, &capture, &expected);
-        }
-    }
-    assert!(checked > 1000, "{checked} calls of truth");
+    compare_captures(EVERYWHERE, 1000, |capture, name| {
+        let Some(expected) = truth(capture, "rpc.tsv") else {
+            return Ok(0);
+        };
+        as_listed(name, &compare(capture, &expected), DIFFERENCES)?;
+        Ok(expected.len())
+    });
 }
 
 #[test]
@@ -103,7 +97,8 @@ fn bulk_captures_agree_with_the_truth() {
             return;
         };
         let expected = truth(&capture, "rpc.tsv").expect("its truth");
-        check(name, unpacked.path(), &expected);
+        let found = compare(unpacked.path(), &expected);
+        assert_eq!(as_listed(name, &found, DIFFERENCES), Ok(()));
     }
 }
 
@@ -132,15 +127,6 @@ fn unpacked(capture: &Path) -> Option<tempfile::NamedTempFile> {
         capture.display()
     );
     Some(file)
-}
-
-fn check(name: &str, capture: &Path, expected: &[Row]) {
-    let known = DIFFERENCES
-        .iter()
-        .find(|d| d.0 == name)
-        .map_or(&[][..], |d| d.1);
-    let found = compare(capture, expected);
-    assert_eq!(found, known, "{name}");
 }
 
 /// Every difference between the truth's rows and the tuples, as text.
@@ -213,16 +199,7 @@ impl Wanted<'_> {
     fn differs(&self, row: &Row) -> Option<String> {
         let t = self.truth;
         let mut found = Vec::new();
-        let mut same = |field: &str, truth: Option<String>| {
-            let is = row.get(field);
-            if truth.is_some() && truth.as_ref() != is {
-                found.push(format!(
-                    "{field} {} not {}",
-                    is.map_or("-", |v| v),
-                    truth.unwrap_or_default()
-                ));
-            }
-        };
+        let mut same = |field, truth| found.extend(differs(row, field, truth));
         same(
             "program",
             t.get("program").map(|p| {
@@ -258,22 +235,13 @@ impl Wanted<'_> {
                 found.push(format!("name {is:?} not {name}"));
             }
         }
-        let mut same = |field: &str, truth: Option<String>| {
-            let is = row.get(field);
-            if truth.is_some() && truth.as_ref() != is && !several {
-                found.push(format!(
-                    "{field} {} not {}",
-                    is.map_or("-", |v| v),
-                    truth.unwrap_or_default()
-                ));
-            }
-        };
         for (field, truth) in [
             ("offset", "offset"),
             ("count", "count"),
             ("result_count", "reply_count"),
         ] {
-            same(field, t.get(truth).cloned());
+            let truth = t.get(truth).filter(|_| !several);
+            found.extend(differs(row, field, truth.cloned()));
         }
         let handle = row.get("file_handle").map(|handle| handle_hash(handle));
         if let (Some(truth), Some(is)) = (t.get("fh"), handle)
@@ -285,16 +253,7 @@ impl Wanted<'_> {
             .get("status")
             .and_then(|s| s.parse().ok())
             .and_then(status);
-        let mut same = |field: &str, truth: Option<String>| {
-            let is = row.get(field);
-            if truth.is_some() && truth.as_ref() != is {
-                found.push(format!(
-                    "{field} {} not {}",
-                    is.map_or("-", |v| v),
-                    truth.unwrap_or_default()
-                ));
-            }
-        };
+        let mut same = |field, truth| found.extend(differs(row, field, truth));
         same("status", status.map(str::to_owned));
         let time = |field: &str| t.get(field).map(|v| nanos(v));
         let between = |a: Option<i64>, b: Option<i64>| Some((b? - a?).to_string());
@@ -337,6 +296,13 @@ impl Wanted<'_> {
             f("note")
         )
     }
+}
+
+/// The difference between a field of a tuple and its value in the truth, if the truth has one.
+fn differs(row: &Row, field: &str, truth: Option<String>) -> Option<String> {
+    let is = row.get(field);
+    let truth = truth.filter(|truth| Some(truth) != is)?;
+    Some(format!("{field} {} not {truth}", is.map_or("-", |v| v)))
 }
 
 fn describe(row: &Row) -> String {

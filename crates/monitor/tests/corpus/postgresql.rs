@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::support::{EVERYWHERE, Row, captures, nanos, run, truth};
+use crate::support::{
+    EVERYWHERE, ListedDifferences, Row, as_listed, compare_captures, nanos, run, truth,
+};
 
 /// Known differences: capture, then client, row, and both values; long values are truncated.
-const DIFFERENCES: &[(&str, &[&str])] = &[
+const DIFFERENCES: &ListedDifferences = &[
     // The client's first message has an impossible length, and the error no code.
     (
         "zeek-bad-startup-message-1.pcap",
@@ -23,30 +25,11 @@ const TEXT_MAX: usize = 1998;
 
 #[test]
 fn cycles_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    let mut checked = 0;
-    let mut different = Vec::new();
-    for capture in captures(&root, EVERYWHERE) {
-        let name = capture
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let expected = truth(&capture, "pgsql.tsv").unwrap_or_default();
-        checked += expected.len();
-        let known = DIFFERENCES
-            .iter()
-            .find(|d| d.0 == name)
-            .map_or(&[][..], |d| d.1);
-        let found = compare(&capture, &expected);
-        if found != known {
-            different.push(format!("{name}: {found:#?}"));
-        }
-    }
-    assert!(different.is_empty(), "{}", different.join("\n"));
-    assert!(checked > 4500, "{checked} cycles of truth");
+    compare_captures(EVERYWHERE, 4500, |capture, name| {
+        let expected = truth(capture, "pgsql.tsv").unwrap_or_default();
+        as_listed(name, &compare(capture, &expected), DIFFERENCES)?;
+        Ok(expected.len())
+    });
 }
 
 /// Differences in all rows of a capture.

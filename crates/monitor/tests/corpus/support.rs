@@ -254,6 +254,32 @@ pub struct Difference {
     pub digest: u64,
 }
 
+/// Compares each capture in `folders` with its truth. `compare` gets the path and the file name, and returns the number
+/// of rows of truth, or the unexpected differences. Fails unless more than `rows_min` rows were compared.
+pub fn compare_captures(
+    folders: &[&str],
+    rows_min: usize,
+    mut compare: impl FnMut(&Path, &str) -> Result<usize, String>,
+) {
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    let mut rows = 0;
+    let mut failures = Vec::new();
+    for capture in captures(&root, folders) {
+        let name = capture
+            .file_name()
+            .expect("a capture has a name")
+            .to_string_lossy();
+        match compare(&capture, &name) {
+            Ok(compared) => rows += compared,
+            Err(found) => failures.push(format!("{name}: {found}")),
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+    assert!(rows > rows_min, "{rows} rows of truth");
+}
+
 /// Succeeds if the lines `found` of a capture, `-` truth and `+` ours, are the known differences; otherwise returns
 /// them as an error.
 pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<(), String> {
@@ -266,10 +292,50 @@ pub fn as_known(name: &str, found: &[String], known: &[Difference]) -> Result<()
         None if found.is_empty() => Ok(()),
         Some(known) if (known.count, known.digest) == (count, digest) => Ok(()),
         _ => Err(format!(
-            "{name}: {count:?} digest {digest:#018x}\n  {}\n",
+            "{count:?} digest {digest:#018x}\n  {}",
             found.join("\n  ")
         )),
     }
+}
+
+/// Differences by capture, each as text.
+pub type ListedDifferences = [(&'static str, &'static [&'static str])];
+
+/// The same for differences that are listed completely.
+pub fn as_listed(name: &str, found: &[String], known: &ListedDifferences) -> Result<(), String> {
+    let known = known
+        .iter()
+        .find(|(capture, _)| *capture == name)
+        .map_or(&[][..], |(_, differences)| differences);
+    if found == known {
+        Ok(())
+    } else {
+        Err(format!("{found:#?}"))
+    }
+}
+
+/// Rows on one side only, as text with a sign: `-` truth, `+` ours. Each row of ours matches at most one of the truth.
+pub fn unmatched<T>(
+    mut truths: Vec<T>,
+    ours: impl IntoIterator<Item = T>,
+    is_match: impl Fn(&T, &T) -> bool,
+    text: impl Fn(&T) -> String,
+) -> Vec<String> {
+    let mut surplus = Vec::new();
+    for row in ours {
+        match truths.iter().position(|truth| is_match(truth, &row)) {
+            Some(at) => drop(truths.remove(at)),
+            None => surplus.push(row),
+        }
+    }
+    let line = |sign: char, row: &T| format!("{sign} {}", text(row));
+    let mut lines: Vec<_> = truths
+        .iter()
+        .map(|row| line('-', row))
+        .chain(surplus.iter().map(|row| line('+', row)))
+        .collect();
+    lines.sort();
+    lines
 }
 
 /// Parses seconds with a fraction (`1795291157.229334000`, also negative) into nanoseconds.
@@ -285,6 +351,33 @@ pub fn nanos(seconds: &str) -> i64 {
             .parse::<i64>()
             .expect("a fraction of a second");
     if negative { -nanos } else { nanos }
+}
+
+/// First byte of the request, response time, transfer time, and total time in nanoseconds, by the truth. A response before
+/// its request means wrong packet times: the times between the two are null.
+pub fn true_times(truth: &Row) -> [Option<i64>; 4] {
+    let time = |field: &str| truth.get(field).map(|v| nanos(v));
+    let between = |a: Option<i64>, b: Option<i64>| Some(b? - a?);
+    let asked = time("t_req_last");
+    let first = time("t_resp_first");
+    let last = time("t_resp_last");
+    [
+        time("t_req_first"),
+        between(asked, first).filter(|ns| *ns >= 0),
+        between(first, last),
+        between(asked, last).filter(|ns| *ns >= 0),
+    ]
+}
+
+/// The same times of a tuple.
+pub fn times(row: &Row) -> [Option<i64>; 4] {
+    [
+        "ts",
+        "response_time_ns",
+        "transfer_time_ns",
+        "total_time_ns",
+    ]
+    .map(|field| Some(row.get(field)?.parse().expect("a number")))
 }
 
 /// The little-endian pcap file with random packet loss.

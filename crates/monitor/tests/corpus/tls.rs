@@ -2,10 +2,9 @@
 //! suite, alert, and times in microseconds (the truth's resolution); and no tuples for captures without TLS.
 //! Differences are listed in [`DIFFERENCES`] and explained in `docs/truth/tls.md`.
 
-use std::path::Path;
-
 use crate::support::{
-    Difference, EVERYWHERE, Row, as_known, captures, nanos, run, truth, with_losses,
+    Difference, EVERYWHERE, Row, as_known, compare_captures, nanos, run, truth, unmatched,
+    with_losses,
 };
 
 /// Known differences and their reasons.
@@ -32,30 +31,19 @@ const DIFFERENCES: &[Difference] = &[
 
 #[test]
 fn handshakes_agree_with_the_truth() {
-    let Some(root) = testkit::corpus() else {
-        return;
-    };
-    let mut checked = 0;
-    let mut failures = String::new();
-    for capture in captures(&root, EVERYWHERE) {
-        let name = capture
-            .file_name()
-            .expect("a file")
-            .to_string_lossy()
-            .into_owned();
-        let expected = truth(&capture, "tls.tsv").unwrap_or_default();
+    compare_captures(EVERYWHERE, 200, |capture, name| {
+        let expected = truth(capture, "tls.tsv").unwrap_or_default();
         // Connections joined midstream have no tuple.
         let has_hello =
             |row: &&Row| row.contains_key("client_hello") || row.contains_key("server_hello");
         let expected: Vec<_> = expected.iter().filter(has_hello).map(of_truth).collect();
-        checked += expected.len();
-        let found = differences(&capture, expected);
-        failures += &as_known(&name, &found, DIFFERENCES)
-            .err()
-            .unwrap_or_default();
-    }
-    assert!(failures.is_empty(), "\n{failures}");
-    assert!(checked > 200, "{checked} handshakes of truth");
+        let rows = expected.len();
+        let ours = run(capture, "tls").rows;
+        let ours = ours.iter().map(of_tuple);
+        let found = unmatched(expected, ours, Told::is_told_by, Told::text);
+        as_known(name, &found, DIFFERENCES)?;
+        Ok(rows)
+    });
 }
 
 /// With packet loss, values equal those of the complete capture or are null.
@@ -127,25 +115,6 @@ impl Told {
             number(self.time)
         )
     }
-}
-
-fn differences(capture: &Path, mut truths: Vec<Told>) -> Vec<String> {
-    let mut ours = Vec::new();
-    for row in run(capture, "tls").rows {
-        let row = of_tuple(&row);
-        match truths.iter().position(|truth| truth.is_told_by(&row)) {
-            Some(at) => drop(truths.remove(at)),
-            None => ours.push(row),
-        }
-    }
-    let line = |sign: char| move |told: &Told| format!("{sign} {}", told.text());
-    let mut lines: Vec<_> = truths
-        .iter()
-        .map(line('-'))
-        .chain(ours.iter().map(line('+')))
-        .collect();
-    lines.sort();
-    lines
 }
 
 fn of_truth(row: &Row) -> Told {
