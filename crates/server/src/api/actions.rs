@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::alerts::{done, number};
 use super::app::AppState;
 use super::caller::RequestCaller;
 use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{JsonBody, QueryParams};
+use super::rule_requests::{addressed, audited};
 use crate::rules::actions::{ActionRequest, ActionView, DecisionView};
 use crate::store::access::AccessRole;
 
@@ -79,7 +79,7 @@ pub async fn create(
 ) -> Result<(StatusCode, JsonResponse<ActionView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("action.create", asked.name.clone());
-    let made = done(&app, who, act, move |service, who| {
+    let made = audited(&app, who, act, move |service, who| {
         service.actions.add(who, &asked)
     })
     .await?;
@@ -96,10 +96,7 @@ pub async fn show(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<ActionView>, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::View)?,
-        number(&name, "an action")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::View, &name, "an action")?;
     Ok(JsonResponse(
         app.run(move |service| service.actions.get(&who, id))
             .await?,
@@ -116,12 +113,9 @@ pub async fn remove(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::Run)?,
-        number(&name, "an action")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::Run, &name, "an action")?;
     let act = ("action.remove", id.to_string());
-    done(&app, who, act, move |service, who| {
+    audited(&app, who, act, move |service, who| {
         Ok(service.actions.remove(who, id)?)
     })
     .await?;
@@ -140,10 +134,7 @@ pub async fn decisions(
     Path(name): Path<String>,
     QueryParams(params): QueryParams<DecisionParams>,
 ) -> Result<JsonResponse<DecisionList>, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::View)?,
-        number(&name, "an action")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::View, &name, "an action")?;
     let limit = params.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let decisions = app
         .run(move |service| service.actions.decisions(&who, id, params.before, limit))

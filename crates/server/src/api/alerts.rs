@@ -13,12 +13,12 @@ use super::caller::RequestCaller;
 use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::{JsonBody, QueryParams, time};
-use crate::api::service::Service;
-use crate::jobs::rule_requests::{NewSilence, RuleRejection};
+use super::rule_requests::{addressed, audited};
+use crate::jobs::rule_requests::NewSilence;
 use crate::rules::alerts::{
     AlertSilence, AlertView, ReceiverState, ReceiverTestResult, RuleRequest, RuleView,
 };
-use crate::store::access::{AccessRole, ClientAccess};
+use crate::store::access::AccessRole;
 use crate::store::sqlite::now_ns;
 
 /// Default alerts per page.
@@ -110,47 +110,6 @@ pub struct SilenceRequest {
     pub comment: String,
 }
 
-pub(super) fn number(text: &str, what: &str) -> Result<i64, ApiFailure> {
-    let number = text.parse().ok().filter(|n: &i64| *n > 0);
-    number.ok_or_else(|| ApiFailure::not_found(&format!("{what} is identified by its number")))
-}
-
-impl From<RuleRejection> for ApiFailure {
-    fn from(unwatched: RuleRejection) -> ApiFailure {
-        match unwatched {
-            RuleRejection::Wrong(words) => ApiFailure::bad(words),
-            RuleRejection::Query(text, errors) => ApiFailure::of_query(&text, &errors),
-            RuleRejection::Condition(text, errors) => {
-                let mut failure = ApiFailure::of_query(&text, &errors);
-                failure.code = "condition".into();
-                failure
-            }
-            RuleRejection::Taken(words) => ApiFailure::conflict("name_taken", words),
-            RuleRejection::Denied(denied) => denied.into(),
-        }
-    }
-}
-
-/// Executes a request and records the user and the result in the audit log.
-pub(super) async fn done<T: Send + 'static>(
-    app: &Arc<AppState>,
-    who: ClientAccess,
-    (act, object): (&'static str, String),
-    do_it: impl FnOnce(&Service, &ClientAccess) -> Result<T, RuleRejection> + Send + 'static,
-) -> Result<T, ApiFailure> {
-    let both = move |service: &Service| {
-        let result = do_it(service, &who).map_err(ApiFailure::from);
-        service.audit.note_result(
-            &who.name,
-            act,
-            &object,
-            &result.as_ref().map_err(|failure| &failure.message),
-        );
-        Ok(result)
-    };
-    app.run(both).await?
-}
-
 /// List alerts.
 #[utoipa::path(
     get, path = "/api/v1/alerts", tag = "alerts", params(AlertParams),
@@ -213,7 +172,7 @@ pub async fn create_rule(
 ) -> Result<(StatusCode, JsonResponse<RuleView>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("alert_rule.create", asked.name.clone());
-    let made = done(&app, who, act, move |service, who| {
+    let made = audited(&app, who, act, move |service, who| {
         service.rules.add(who, &asked)
     })
     .await?;
@@ -230,10 +189,7 @@ pub async fn show_rule(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<RuleView>, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::View)?,
-        number(&name, "an alert rule")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::View, &name, "an alert rule")?;
     Ok(JsonResponse(
         app.run(move |service| service.rules.get(&who, id)).await?,
     ))
@@ -254,13 +210,10 @@ pub async fn replace_rule(
     Path(name): Path<String>,
     JsonBody(asked, _): JsonBody<RuleRequest>,
 ) -> Result<JsonResponse<RuleView>, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::Run)?,
-        number(&name, "an alert rule")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::Run, &name, "an alert rule")?;
     let act = ("alert_rule.replace", asked.name.clone());
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| {
+        audited(&app, who, act, move |service, who| {
             service.rules.replace(who, id, &asked)
         })
         .await?,
@@ -277,12 +230,9 @@ pub async fn remove_rule(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::Run)?,
-        number(&name, "an alert rule")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::Run, &name, "an alert rule")?;
     let act = ("alert_rule.remove", id.to_string());
-    done(&app, who, act, move |service, who| {
+    audited(&app, who, act, move |service, who| {
         Ok(service.rules.remove(who, id)?)
     })
     .await?;
@@ -343,11 +293,9 @@ pub async fn create_silence(
     JsonBody(asked, _): JsonBody<SilenceRequest>,
 ) -> Result<(StatusCode, JsonResponse<AlertSilence>), ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
-    let (act, asked) = (
-        ("silence.create", asked.matchers.join(" ")),
-        silence_asked(asked)?,
-    );
-    let made = done(&app, who, act, move |service, who| {
+    let act = ("silence.create", asked.matchers.join(" "));
+    let asked = silence_asked(asked)?;
+    let made = audited(&app, who, act, move |service, who| {
         service.rules.keep_silence(who, None, asked)
     })
     .await?;
@@ -369,13 +317,11 @@ pub async fn replace_silence(
     Path(name): Path<String>,
     JsonBody(asked, _): JsonBody<SilenceRequest>,
 ) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::Run)?,
-        number(&name, "a silence")?,
-    );
-    let (act, asked) = (("silence.replace", id.to_string()), silence_asked(asked)?);
+    let (who, id) = addressed(caller, AccessRole::Run, &name, "a silence")?;
+    let act = ("silence.replace", id.to_string());
+    let asked = silence_asked(asked)?;
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| {
+        audited(&app, who, act, move |service, who| {
             service.rules.keep_silence(who, Some(id), asked)
         })
         .await?,
@@ -392,13 +338,10 @@ pub async fn end_silence(
     caller: RequestCaller,
     Path(name): Path<String>,
 ) -> Result<JsonResponse<AlertSilence>, ApiFailure> {
-    let (who, id) = (
-        caller.at_least(AccessRole::Run)?,
-        number(&name, "a silence")?,
-    );
+    let (who, id) = addressed(caller, AccessRole::Run, &name, "a silence")?;
     let act = ("silence.end", id.to_string());
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| {
+        audited(&app, who, act, move |service, who| {
             Ok(service.rules.end_silence(who, id)?)
         })
         .await?,
@@ -435,7 +378,7 @@ pub async fn test_receiver(
     let who = caller.at_least(AccessRole::Run)?;
     let act = ("receiver.test", name.clone());
     Ok(JsonResponse(
-        done(&app, who, act, move |service, who| {
+        audited(&app, who, act, move |service, who| {
             Ok(service.rules.test_receiver(who, &name)?)
         })
         .await?,

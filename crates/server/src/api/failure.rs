@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::store::sqlite::StoreError;
 
-    /// Status, code, and the header that tells clients to wait or to authenticate.
+    /// Status, code, and the header that asks clients to wait or to authenticate.
     fn response(failure: ApiFailure) -> (u16, String, Option<String>) {
         let code = failure.code.clone();
         let response = failure.into_response();

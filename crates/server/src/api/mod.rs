@@ -31,6 +31,7 @@ mod rate;
 mod recordings;
 pub(crate) mod row_formats;
 mod rows;
+mod rule_requests;
 pub(crate) mod service;
 mod sessions;
 mod stream;
