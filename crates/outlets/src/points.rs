@@ -276,7 +276,8 @@ fn help(field: &Field) -> String {
     }
 }
 
-fn number(cells: &ColumnCells<'_>, row: usize) -> Option<f64> {
+/// Value of a numeric column; `None` for null.
+pub(crate) fn number(cells: &ColumnCells<'_>, row: usize) -> Option<f64> {
     if cells.is_null(row) {
         return None;
     }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, Pipeline};
 use sinks::ResultHead;
-use sinks::cells::{CellValues, ColumnCells};
+use sinks::cells::ColumnCells;
 use tuple::{Batch, DataType, FieldId};
 
 use crate::address::{OutletAddress, OutletScheme};
 use crate::net;
+use crate::points::number;
 use crate::queue::OutletItem;
 use crate::windows::{OpenWindows, RowWindow};
 use crate::worker::{DeliveryFault, MessageBody, OutletMessage, OutletTransport, RowMapping};
@@ -202,18 +203,6 @@ fn text(cells: &ColumnCells<'_>, row: usize) -> Option<String> {
     let mut text = Vec::new();
     (!cells.is_null(row)).then(|| cells.push(row, &mut text))?;
     Some(String::from_utf8_lossy(&text).into_owned())
-}
-
-fn number(cells: &ColumnCells<'_>, row: usize) -> Option<f64> {
-    if cells.is_null(row) {
-        return None;
-    }
-    match cells.values {
-        CellValues::U64(a) => Some(a.value(row) as f64),
-        CellValues::I64(a) => Some(a.value(row) as f64),
-        CellValues::F64(a) => Some(a.value(row)),
-        _ => None,
-    }
 }
 
 /// Sends commands to a server.

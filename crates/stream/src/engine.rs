@@ -279,13 +279,7 @@ impl Engine {
         let counters = &mut self.rest.counters;
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| {
-                out.take(EngineOutput {
-                    pipeline: Some(i),
-                    batch,
-                    watermark_ns,
-                })
-            };
+            let emit = &mut emitter(i, watermark_ns, out);
             pipeline.advance(watermark_ns, counters, emit);
         }
     }
@@ -309,13 +303,7 @@ impl Engine {
         }
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| {
-                out.take(EngineOutput {
-                    pipeline: Some(i),
-                    batch,
-                    watermark_ns,
-                })
-            };
+            let emit = &mut emitter(i, watermark_ns, out);
             pipeline.pass(from_ns, now_ns, emit);
         }
     }
@@ -357,13 +345,7 @@ impl Engine {
         let counters = &mut self.rest.counters;
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| {
-                out.take(EngineOutput {
-                    pipeline: Some(i),
-                    batch,
-                    watermark_ns,
-                })
-            };
+            let emit = &mut emitter(i, watermark_ns, out);
             pipeline.make_room(counters, emit);
         }
     }
@@ -379,13 +361,7 @@ impl Engine {
         );
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
-            pipeline.finish(&mut |batch| {
-                out.take(EngineOutput {
-                    pipeline: Some(i),
-                    batch,
-                    watermark_ns,
-                })
-            });
+            pipeline.finish(&mut emitter(i, watermark_ns, out));
         }
     }
 
@@ -527,13 +503,7 @@ impl Engine {
         let watermark_ns = self.rest.watermark_ns;
         for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
             let shares = peeks.iter().filter_map(|peek| peek.shares.get(i));
-            pipeline.open_rows(shares, &mut |batch| {
-                out.take(EngineOutput {
-                    pipeline: Some(i),
-                    batch,
-                    watermark_ns,
-                })
-            });
+            pipeline.open_rows(shares, &mut emitter(i, watermark_ns, out));
         }
     }
 
@@ -606,6 +576,17 @@ impl Engine {
     #[must_use]
     pub fn result_schema(&self, pipeline: usize) -> &Arc<Schema> {
         self.rest.pipelines[pipeline].schema()
+    }
+}
+
+/// Passes the rows of a pipeline on.
+fn emitter(pipeline: usize, watermark_ns: i64, out: &mut dyn OutputConsumer) -> impl FnMut(Batch) {
+    move |batch| {
+        out.take(EngineOutput {
+            pipeline: Some(pipeline),
+            batch,
+            watermark_ns,
+        });
     }
 }
 
@@ -694,13 +675,7 @@ impl PostJoinStage {
             });
         }
         for (i, pipeline) in self.pipelines.iter_mut().enumerate() {
-            let emit = &mut |batch| {
-                out.take(EngineOutput {
-                    pipeline: Some(i),
-                    batch,
-                    watermark_ns,
-                })
-            };
+            let emit = &mut emitter(i, watermark_ns, out);
             pipeline.push(tuples, rows, &mut self.counters, emit);
         }
     }
