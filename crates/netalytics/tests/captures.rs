@@ -459,11 +459,22 @@ fn processors_agree_with_arithmetic_over_raw_tuples() {
         "mysql/percona-tcpdump008.pcap",
     ];
     let found = testkit::corpus().map(|root| found.map(|name| root.join("captures").join(name)));
+    let mut args = vec![scratch, captures().join("shop/in.pcap")];
+    args.extend(found.iter().flatten().cloned());
+    let rows = checked_by("witness.py", &args);
+    assert!(rows >= if found.is_some() { 40 } else { 20 }, "{rows} rows");
+}
+
+/// Number of results that a script of this folder has checked.
+fn checked_by(script: &str, args: &[PathBuf]) -> usize {
     let output = Command::new("python3")
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/witness.py"))
-        .args([Path::new(env!("CARGO_BIN_EXE_netalytics")), &scratch])
-        .arg(captures().join("shop/in.pcap"))
-        .args(found.iter().flatten())
+        .arg(
+            Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests")
+                .join(script),
+        )
+        .arg(env!("CARGO_BIN_EXE_netalytics"))
+        .args(args)
         .output()
         .expect("python3 starts");
     assert!(
@@ -471,11 +482,8 @@ fn processors_agree_with_arithmetic_over_raw_tuples() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let rows: usize = String::from_utf8_lossy(&output.stdout)
-        .trim()
-        .parse()
-        .expect("how many rows");
-    assert!(rows >= if found.is_some() { 40 } else { 20 }, "{rows} rows");
+    let checked = String::from_utf8_lossy(&output.stdout);
+    checked.trim().parse().expect("a number of results")
 }
 
 /// The page's twenty queries return the rows derived from servers' logs, tshark and an independent reader of the same
@@ -483,18 +491,7 @@ fn processors_agree_with_arithmetic_over_raw_tuples() {
 #[test]
 fn the_twenty_questions_have_their_answers() {
     let corpus = testkit::corpus();
-    let output = Command::new("python3")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/questions.py"))
-        .arg(env!("CARGO_BIN_EXE_netalytics"))
-        .args(&corpus)
-        .output()
-        .expect("python3 starts");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    let asked: usize = String::from_utf8_lossy(&output.stdout)
-        .trim()
-        .parse()
-        .expect("how many were asked");
+    let asked = checked_by("questions.py", corpus.as_slice());
     assert_eq!(asked, if corpus.is_some() { 20 } else { 14 });
 }
 

@@ -240,7 +240,7 @@ fn a_late_interrupt_abandons_the_output() {
     let status = run.ended_within(WITHIN).expect("it is abandoned");
     assert_eq!(status.signal(), Some(2));
 
-    // An early SIGINT does not; once the output is read, it ends by itself.
+    // A SIGINT within a second of the first signal does not end the run; it ends when its output has been read.
     let mut run = Running::start(&args);
     thread::sleep(Duration::from_millis(500));
     ["TERM", "INT"].iter().for_each(|name| run.signal(name));
@@ -259,7 +259,8 @@ fn a_reader_that_has_stopped_is_abandoned_after_a_signal() {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = many(&folder);
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
-    let (kept, text) = (path("kept.pcapng"), path("rows.csv"));
+    let kept = path("kept.pcapng");
+    let text = path("rows.csv");
     let rows = "cannot write the result to standard output; it is incomplete: after the end signal";
     let packets = "cannot write all packets to -: after the end signal";
     let commands: [(&[&str], &str); 4] = [
@@ -272,10 +273,8 @@ fn a_reader_that_has_stopped_is_abandoned_after_a_signal() {
         ),
     ];
     let outcomes = commands.map(|(args, message)| {
-        let (capture, name) = (
-            capture.clone(),
-            if message == rows { "TERM" } else { "INT" },
-        );
+        let capture = capture.clone();
+        let name = if message == rows { "TERM" } else { "INT" };
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         thread::spawn(move || {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -525,6 +524,19 @@ fn a_signal_ends_the_service_and_an_agent() {
     }
 }
 
+/// Sends the signal to a program that is running; `what` it does.
+fn must_end(run: &mut Running, name: &str, what: &str) {
+    let was_running = run.is_running();
+    run.signal(name);
+    let ended = run.ended_within(WITHIN);
+    assert!(ended.is_some(), "{what} {name}: it goes on");
+    assert!(
+        was_running,
+        "{what} {name}: it had ended: {ended:?} {}",
+        run.rest_of_errors()
+    );
+}
+
 /// A monitor and an aggregator without an order, and with a part of one.
 #[test]
 fn a_signal_ends_monitors_and_aggregators() {
@@ -541,16 +553,7 @@ fn a_signal_ends_monitors_and_aggregators() {
             run.drain();
             run.feed(input);
             thread::sleep(Duration::from_millis(600));
-            let was_running = run.is_running();
-            run.signal(name);
-            let ended = run.ended_within(WITHIN);
-            let what = format!("{args:?} {input:?} {name}: {ended:?}");
-            assert!(ended.is_some(), "{what}: it goes on");
-            assert!(
-                was_running,
-                "{what}: it had ended: {}",
-                run.rest_of_errors()
-            );
+            must_end(&mut run, name, &format!("{args:?} {input:?}"));
         }
     }
 }
@@ -573,16 +576,7 @@ fn a_signal_ends_a_publisher() {
                 _ => run.feed(&[head(), datagrams(0, 100)].concat()),
             }
             thread::sleep(Duration::from_millis(600));
-            let was_running = run.is_running();
-            run.signal(name);
-            let ended = run.ended_within(WITHIN);
-            let what = format!("{query} {input:?} {name}: {ended:?}");
-            assert!(ended.is_some(), "{what}: it goes on");
-            assert!(
-                was_running,
-                "{what}: it had ended: {}",
-                run.rest_of_errors()
-            );
+            must_end(&mut run, name, &format!("{query} {input:?}"));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::capture::{BINARY, Capture, signal, wait};
@@ -171,19 +171,23 @@ fn time_limit_ends_the_capture_without_packets() {
     );
 }
 
-#[test]
-fn closed_pipe_ends_the_capture() {
-    let Some(net) = Net::new() else { return };
+/// A capture that has started, whose output nothing reads, and the rest of its messages.
+fn piped(net: &Net) -> (Child, BufReader<ChildStderr>) {
     let mut child = within(&net.server, BINARY)
         .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("piped"))
-        .read_line(&mut line)
-        .expect("text");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    err.read_line(&mut String::new()).expect("text");
+    (child, err)
+}
+
+#[test]
+fn closed_pipe_ends_the_capture() {
+    let Some(net) = Net::new() else { return };
+    let (mut child, _) = piped(&net);
     drop(child.stdout.take());
     while child.try_wait().expect("it can be waited for").is_none() {
         net.send(1, 4000);
@@ -586,16 +590,7 @@ fn statistics_on_request() {
 fn a_late_ctrl_c_abandons_the_output() {
     let Some(net) = Net::new() else { return };
     // Nothing reads the pipe, so it cannot end by itself.
-    let mut child = within(&net.server, BINARY)
-        .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    BufReader::new(child.stderr.take().expect("piped"))
-        .read_line(&mut line)
-        .expect("text");
+    let (mut child, _) = piped(&net);
     net.send(400, 4000);
     signal(child.id(), "INT");
     std::thread::sleep(Duration::from_millis(1200));
@@ -610,15 +605,8 @@ fn a_late_ctrl_c_abandons_the_output() {
 fn one_signal_ends_a_capture_whose_reader_has_stopped() {
     let Some(net) = Net::new() else { return };
     for is_slow in [false, true] {
-        let mut child = within(&net.server, BINARY)
-            .args(["query", "PARSE packet", "-i", "eth0", "udp port 4000"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let mut err = BufReader::new(child.stderr.take().expect("piped"));
+        let (mut child, mut err) = piped(&net);
         let mut said = String::new();
-        err.read_line(&mut said).expect("text");
         assert_eq!(status(child.id(), "Seccomp:"), ["2"]);
         // More than a pipe holds.
         net.send(400, 4000);
