@@ -26,7 +26,7 @@ use serde_json::json;
 
 use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
 
-/// Seeds for small captures, or until [`SMALL_PACKETS`] packets have been read, so that their figures are meaningful.
+/// Maximum number of seeds for a small capture; fewer if [`SMALL_PACKETS`] packets have been read.
 const SMALL_SEEDS: u64 = 20;
 const SMALL_PACKETS: u64 = 40_000;
 

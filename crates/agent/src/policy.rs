@@ -376,7 +376,10 @@ mod tests {
         );
         let said = refused(&policy.expect("a policy"), &[], &[], |ask| {
             ask.publishes = true;
-            (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (ExportLevel::Raw, 2, 2, 1001);
+            ask.leaves = ExportLevel::Raw;
+            ask.jobs = 2;
+            ask.workers = 2;
+            ask.memory_max = 1001;
         });
         let expected = "this host releases only results with redacted texts, not unredacted data; this host does \
                         not publish to Kafka: its policy file has no brokers ([kafka] brokers = \"HOST:PORT\"); this \

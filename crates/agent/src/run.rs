@@ -401,7 +401,8 @@ impl AgentLoop {
         let AgentHost {
             addresses, below, ..
         } = AgentHost::look();
-        (self.host.addresses, self.host.below) = (addresses, below);
+        self.host.addresses = addresses;
+        self.host.below = below;
         if self.addresses() != before && connection.is_open() {
             self.disconnect(connection, "this host's addresses have changed");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub enum OverflowPolicy {
     /// The sender waits.
     Block,
-    /// It is dropped and counted.
+    /// The record is dropped and counted.
     Drop,
 }
 

@@ -73,7 +73,8 @@ impl MergedFiles {
     fn refill(&mut self, i: usize) {
         let mut ahead = std::mem::take(&mut self.ahead[i]);
         ahead.block.clear();
-        (ahead.taken, ahead.buffer) = (0, None);
+        ahead.taken = 0;
+        ahead.buffer = None;
         if self.read_on(i, &mut ahead.block) {
             self.heads.push(Reverse((ahead.block.records()[0].ts, i)));
         }

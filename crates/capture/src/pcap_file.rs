@@ -472,7 +472,8 @@ mod tests {
             while at < file.len() {
                 let (block, len, _) = read(&mut format, &file[at..end.min(file.len())]);
                 times.extend(block.packets().map(|packet| packet.ts.0));
-                (at, end) = (at + len, end + piece);
+                at += len;
+                end += piece;
             }
             assert_eq!(times, expected, "in pieces of {piece} bytes");
             assert_eq!(format.nanosecond_fractions(), too_large);

@@ -147,7 +147,9 @@ impl MappedWindow {
         }
         let front = from % MAP_ALIGN;
         let map = sys::map(&self.file, from - front, front as usize + len).map_err(fault)?;
-        (self.map, self.offset, self.start) = (Arc::new(map), from - front, front as usize);
+        self.map = Arc::new(map);
+        self.offset = from - front;
+        self.start = front as usize;
         Ok(true)
     }
 }
@@ -221,7 +223,8 @@ impl StreamWindow {
                 self.buffer = Arc::new(buffer);
             }
         }
-        (self.start, self.end) = (start, end);
+        self.start = start;
+        self.end = end;
     }
 }
 

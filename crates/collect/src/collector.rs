@@ -195,7 +195,9 @@ impl Collector {
         loss: LossCount,
     ) {
         let lane = self.lanes.get(lane);
-        (lane.state, lane.watermark, lane.loss) = (state, watermark, loss);
+        lane.state = state;
+        lane.watermark = watermark;
+        lane.loss = loss;
     }
 
     /// Watermark at which all windows of a report are complete. `None`: it contains no windows.

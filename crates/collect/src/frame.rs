@@ -66,7 +66,7 @@ pub enum BlockError {
     Missing(io::Error),
     /// The content cannot be read.
     CutOff(io::Error),
-    /// It is longer than the maximum.
+    /// The block is longer than the maximum.
     TooLong,
 }
 

@@ -119,7 +119,7 @@ pub enum EndReason {
     },
     /// All agents have finished.
     Finished,
-    /// No agent runs it, or an agent with its own part does not: rejected, or too many crashes.
+    /// No agent runs the job, or one that has a part of it does not: the job was rejected, or its monitor crashed too often.
     Poisoned,
 }
 

@@ -73,16 +73,19 @@ impl Monitor {
         if backlog > 0.5 {
             self.calm = now;
             if now.saturating_sub(self.fell) >= Duration::from_millis(500) {
-                (self.fell, self.rate) = (now, (self.rate / 2.0).max(1.0 / 1024.0));
+                self.fell = now;
+                self.rate = (self.rate / 2.0).max(1.0 / 1024.0);
             }
         } else if backlog >= 0.1 {
             self.calm = now;
         } else if now.saturating_sub(self.calm) >= Duration::from_secs(2) {
-            (self.calm, self.rate) = (now, (self.rate + 0.05).min(self.rate * 2.0).min(1.0));
+            self.calm = now;
+            self.rate = (self.rate + 0.05).min(self.rate * 2.0).min(1.0);
         }
         self.said.packets += (1000.0 * comes * seconds) as u64;
         self.said.strays += (1000.0 * (comes - is_in) * seconds) as u64;
-        (self.said.rate, self.said.level) = (self.rate, self.heeds);
+        self.said.rate = self.rate;
+        self.said.level = self.heeds;
     }
 }
 

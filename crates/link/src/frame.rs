@@ -59,7 +59,7 @@ pub enum PeerMisbehaved {
     /// Acknowledgment of an unsent record.
     #[error("acknowledgment of record {0}, which was not sent")]
     NeverSent(u64),
-    /// It does not read.
+    /// The peer does not read.
     #[error("does not read")]
     DoesNotRead,
 }

@@ -53,13 +53,13 @@ impl CopyExpectation {
 pub enum ProofFault {
     /// A requested packet does not arrive.
     Missing,
-    /// It arrives more than once.
+    /// The packet arrives more than once.
     Repeated,
-    /// It arrives shorter than requested.
+    /// The packet arrives shorter than requested.
     Short,
     /// An unrequested packet arrives.
     Stranger,
-    /// It leaves by other ports than before, or modified.
+    /// The packet leaves by other ports than before, or modified.
     Changed,
     /// Two rules of equal priority match it, and one of them is ours.
     Overlap,

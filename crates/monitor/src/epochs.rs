@@ -67,7 +67,8 @@ impl EpochSplitter {
         self.packets += 1;
         self.bytes += bytes as u64;
         if ts >= self.clock {
-            (self.clock, self.behind.0) = (ts, 0);
+            self.clock = ts;
+            self.behind.0 = 0;
         } else {
             self.is_earlier(ts);
         }
@@ -146,7 +147,9 @@ impl EpochSplitter {
         };
         self.behind = (self.behind.0 + 1, latest);
         if self.behind.0 >= BEHIND_PACKETS {
-            (self.clock, self.began, self.behind.0) = (latest, Timestamp::MIN, 0);
+            self.clock = latest;
+            self.began = Timestamp::MIN;
+            self.behind.0 = 0;
         }
     }
 
@@ -166,7 +169,9 @@ impl EpochSplitter {
 
     fn begin(&mut self) {
         self.packets_before = self.packets();
-        (self.began, self.packets, self.bytes) = (self.clock, 0, 0);
+        self.began = self.clock;
+        self.packets = 0;
+        self.bytes = 0;
     }
 }
 

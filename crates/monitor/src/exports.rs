@@ -117,7 +117,8 @@ impl ExportReader {
     pub fn on_packet(&mut self, packet: &Packet<'_>, now: Timestamp, outputs: &mut TupleOutputs) {
         let FiveTuple { src, dst, .. } = packet.five_tuple;
         let exporter = SocketAddr::new(src.addr.to_ip(), src.port);
-        let (decoder, rows) = (&mut self.decoder, &mut self.rows);
+        let decoder = &mut self.decoder;
+        let rows = &mut self.rows;
         let mut decode = |message: &[u8]| {
             decoder.decode(exporter, now, message, |event| match event {
                 ExportEvent::Flow(record, fields) => rows.on_flow(record, fields, now, outputs),

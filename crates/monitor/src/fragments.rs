@@ -270,7 +270,10 @@ impl PartialDatagram {
         if !is_copy && neighbour.is_some_and(|part| part.start < end) {
             counters.overlaps += 1;
             if fragment.is_v6 {
-                (self.spoilt, self.head, self.parts, self.room) = (true, None, Vec::new(), 0);
+                self.spoilt = true;
+                self.head = None;
+                self.parts = Vec::new();
+                self.room = 0;
                 return Some(());
             }
         }

@@ -339,7 +339,8 @@ impl Monitor {
         }
         let given_up = self.gate.give_up(Some(clock));
         self.on_wholes(given_up);
-        (self.clock, self.now) = (clock, clock);
+        self.clock = clock;
+        self.now = clock;
         self.expire(out);
         self.adaptive.forget(clock);
         self.networks.forget(clock);

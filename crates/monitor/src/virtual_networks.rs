@@ -70,7 +70,7 @@ impl VirtualNetworks {
 
     /// Removes flows that are idle at `now`.
     pub fn forget(&mut self, now: Timestamp) {
-        // Also without flows: all workers must check at the same times.
+        // The time advances even without flows, because all workers must check at the same times.
         if now.since(self.looked) > LOOK_EVERY_NS {
             self.looked = now;
             self.flows

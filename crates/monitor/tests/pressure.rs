@@ -386,7 +386,8 @@ fn bytes_of_cut_off_flows_equal_those_of_complete_ones() {
             (count / f64::from(flows) / 2.0 - 1.0).abs() < 0.2,
             "{count} from {start}"
         );
-        (all, n) = (all + count, n + 1);
+        all += count;
+        n += 1;
     }
     assert!(
         n == 12 && (all / f64::from(n) / f64::from(flows) / 2.0 - 1.0).abs() < 0.1,
@@ -656,7 +657,8 @@ fn a_shared_source_that_fails_ends_the_job() {
 fn marks(out: &[EngineOutput]) -> Vec<(u64, bool)> {
     let of = |output: &EngineOutput| {
         let id = |name| output.batch.schema().find(name).expect("a column");
-        let (counts, marks) = (id("count"), id("approximate"));
+        let counts = id("count");
+        let marks = id("approximate");
         let row = |row| {
             (
                 output.batch.u64(counts).value(row),

@@ -106,11 +106,14 @@ fn record(protocol: ExportProtocol, from: &str, to: &str) -> ExportedFlow<'stati
         id: 7,
     };
     let mut flow = ExportedFlow::new(domain, NOW);
-    let (from, to) = (end(from), end(to));
+    let from = end(from);
+    let to = end(to);
     flow.start = Some(NOW.plus(-5 * SECOND));
     flow.end = Some(NOW.plus(-SECOND));
-    (flow.source, flow.source_port) = (Some(from.ip()), Some(from.port()));
-    (flow.destination, flow.destination_port) = (Some(to.ip()), Some(to.port()));
+    flow.source = Some(from.ip());
+    flow.source_port = Some(from.port());
+    flow.destination = Some(to.ip());
+    flow.destination_port = Some(to.port());
     flow.protocol = Some(6);
     flow.packets = Some(10);
     flow.bytes = Some(1000);
@@ -337,7 +340,8 @@ fn a_flow_that_is_observed_twice_counts_once() {
     let path = folder.path().join("twice.pcap");
     let mut flows = Vec::new();
     for n in 0..6000 {
-        let (client, server) = (format!("10.1.0.1:{}", 10_000 + n), "10.2.0.1:80");
+        let client = format!("10.1.0.1:{}", 10_000 + n);
+        let server = "10.2.0.1:80";
         for (from, to) in [(client.as_str(), server), (server, client.as_str())] {
             for direction in [FlowDirection::Ingress, FlowDirection::Egress] {
                 let mut flow = record(ExportProtocol::Netflow9, from, to);

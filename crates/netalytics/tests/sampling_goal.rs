@@ -114,7 +114,9 @@ fn the_rate_of_packets_follows_the_error() {
     assert_eq!(rows[0]["sampled_at"], 1.0);
     assert_eq!(rows[0]["count"], 3000);
     let rate = |from: usize, to: usize| median_rate(&rows[from..to]);
-    let (before, doubled, halved) = (rate(12, 25), rate(33, 45), rate(50, 70));
+    let before = rate(12, 25);
+    let doubled = rate(33, 45);
+    let halved = rate(50, 70);
     // ± 10 % of 3,000 need 400 to 900 samples.
     assert!((0.13..0.35).contains(&before), "{before}");
     assert!(

@@ -265,7 +265,8 @@ fn spans(buckets: &std::collections::BTreeMap<i32, u64>) -> (Vec<proto::BucketSp
             }),
         }
         deltas.push(*count as i64 - before);
-        (next, before) = (index + 1, *count as i64);
+        next = index + 1;
+        before = *count as i64;
     }
     (spans, deltas)
 }

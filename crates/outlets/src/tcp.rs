@@ -65,7 +65,7 @@ impl OutletTransport for TcpOutlet {
     }
 
     fn finish(&mut self, patience: Duration) -> Result<(), (u64, String)> {
-        // Receivers that never close have received the data nevertheless.
+        // The error is ignored: a receiver that never closes has received the data.
         if let Some(mut connection) = self.connection.take() {
             let _ = connection.close(patience.min(Duration::from_secs(1)));
         }

@@ -726,7 +726,9 @@ fn a_profile_replaces_groups_and_aggregates() {
     let alone = |profile: &ProfileSpec| {
         let profile = profile.clone();
         move |pipeline: &mut Pipeline| {
-            (pipeline.values, pipeline.group, pipeline.aggregates) = (vec![], vec![], vec![]);
+            pipeline.values = vec![];
+            pipeline.group = vec![];
+            pipeline.aggregates = vec![];
             pipeline.profile = Some(profile);
         }
     };

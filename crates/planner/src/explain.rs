@@ -80,7 +80,7 @@ fn monitor(out: &mut String, monitor: &MonitorSpec) {
         "sample",
         &match monitor.sample {
             SampleMode::All => "every flow".to_owned(),
-            SampleMode::Auto => "every flow, fewer under pressure".to_owned(),
+            SampleMode::Auto => "every flow, fewer under overload".to_owned(),
             SampleMode::Exported => "packets that exporters sampled".to_owned(),
             SampleMode::Fraction(p) => {
                 format!("{p} of the flows, each included or excluded as a whole")

@@ -63,7 +63,8 @@ impl<'w> FrameWriter<'w> {
 
     /// Sets the current watermark and capture loss.
     pub fn come_to(&mut self, watermark: Timestamp, loss: LossCount) {
-        (self.watermark, self.loss) = (watermark, loss);
+        self.watermark = watermark;
+        self.loss = loss;
     }
 
     /// Writes the results up to the watermark.

@@ -167,7 +167,8 @@ impl CpuClock {
         }
         let cpu = process_time();
         let used = cpu.saturating_sub(self.cpu);
-        (self.read, self.cpu) = (Instant::now(), cpu);
+        self.read = Instant::now();
+        self.cpu = cpu;
         Some(used.as_secs_f64() / elapsed.as_secs_f64() / self.cores)
     }
 }

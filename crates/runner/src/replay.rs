@@ -22,9 +22,9 @@ const CHECKSUMS: &str = "block_checksums";
 /// Reason why a recording cannot answer a query.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// No part is readable; one message each.
+    /// No part of the recording is readable; a message for each.
     Unreadable(Vec<String>),
-    /// It lacks the requested data; a message.
+    /// The recording lacks the requested data; a message.
     Wrong(String),
 }
 

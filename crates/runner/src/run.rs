@@ -410,7 +410,8 @@ impl QueryRun {
         let packets = job.packets();
         self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
         let loss = job.capture_loss();
-        (self.facts.seen_bytes, self.facts.unseen_bytes) = (loss.seen, loss.lost);
+        self.facts.seen_bytes = loss.seen;
+        self.facts.unseen_bytes = loss.lost;
         self.facts.limited = job
             .limited()
             .map(|limited| (limited.from_ns, limited.to_ns));

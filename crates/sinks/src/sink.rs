@@ -73,7 +73,7 @@ impl DeliveryOutcome {
 /// Reason why a window has no rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EmptyReason {
-    /// It has no tuples.
+    /// The result has no tuples.
     #[default]
     NoTuples,
     /// No tuples, or no selected rows.

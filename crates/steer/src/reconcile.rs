@@ -334,7 +334,8 @@ impl RuleReconciler {
             .map_err(|why| self.anywhere(InstallError::NotAsGiven(why)))?;
         self.follow(&wishes, &now, &proved)?;
         self.seen = now;
-        (self.is_touched, self.is_behind) = (false, false);
+        self.is_touched = false;
+        self.is_behind = false;
         Ok(proved)
     }
 
@@ -546,7 +547,8 @@ impl RuleReconciler {
 
     /// Removes all our objects from the switches.
     fn clear(&mut self) -> Result<(), JobStartError> {
-        (self.is_touched, self.is_behind) = (false, false);
+        self.is_touched = false;
+        self.is_behind = false;
         let nothing: Vec<Vec<FlowRule>> = self.sites.iter().map(|_| Vec::new()).collect();
         let cleared = self.list().and_then(|seen| {
             self.apply(&nothing, &seen)?;

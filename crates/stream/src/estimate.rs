@@ -211,7 +211,8 @@ impl EstimateContext {
                 self.bucket_intervals(aggregate, &whole, &seen.spectra(), rate);
         } else {
             let interval = self.interval(aggregate, &estimate.value, seen, &wholes);
-            (estimate.low, estimate.high) = (interval.low.into(), interval.high.into());
+            estimate.low = interval.low.into();
+            estimate.high = interval.high.into();
         }
         estimate
     }

@@ -648,7 +648,8 @@ impl PipelineState {
             }
             self.emit_empty(&windows, window, out);
             self.emit_window(&windows, window, out);
-            (self.next, self.latest) = (Some(window + 1), self.latest.max(Some(window)));
+            self.next = Some(window + 1);
+            self.latest = self.latest.max(Some(window));
             self.empty_run = 0;
             self.drop_spent();
             emitted += 1;

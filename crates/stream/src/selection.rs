@@ -82,7 +82,8 @@ impl RowSelector {
 
     /// Restores the counters after writing preliminary rows.
     pub fn set_left_out(&mut self, (by_having, by_limit): (u64, u64)) {
-        (self.left_by_having, self.left_by_limit) = (by_having, by_limit);
+        self.left_by_having = by_having;
+        self.left_by_limit = by_limit;
     }
 
     /// Processes rows of the window; without a sort order, selected rows go to `out` at once.

@@ -41,13 +41,13 @@ pub struct FlowEncoderConfig {
 /// Reason why a record cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordRefusal {
-    /// It has no field.
+    /// The record has no field.
     Empty,
-    /// It is longer than a message, with its template.
+    /// The record with its template is longer than a message.
     TooLong,
-    /// It has a combination of fields of its own, and the maximum number of templates is in use.
+    /// The record needs a template, and the maximum number of templates is in use.
     TooManyTemplates,
-    /// It has a string, and the protocol is NetFlow v9.
+    /// The record has a string, which NetFlow v9 does not support.
     VariableLength,
 }
 

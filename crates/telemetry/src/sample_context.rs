@@ -229,7 +229,8 @@ impl<'a> AsPath<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Option<AsPath<'a>> {
         let segments = cursor.u32()?;
         let start = cursor.rest();
-        let (mut first, mut last) = (None, None);
+        let mut first = None;
+        let mut last = None;
         for _ in 0..segments {
             cursor.u32()?;
             for _ in 0..cursor.u32()? {

@@ -69,7 +69,7 @@ impl TapEnd {
 pub struct TapColumns {
     /// Identifies a request within its connection.
     pub request: FieldId,
-    /// The taps that have seen it.
+    /// The taps at which the request was captured.
     pub seen: FieldId,
     /// Response time at the client's tap.
     pub client_time: FieldId,

@@ -138,7 +138,7 @@ fn ipv6<'a>(
     vlan: Option<u16>,
 ) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V6_END>()?;
-    // A length of 0 has a special meaning, handled by the views: no segment fits into it.
+    // A length of 0 (a jumbogram, or a large segment of the capturing machine) fits no segment; the views handle it.
     let len = u32::from(be16(head, 18..20));
     if head[LINK_LEN] >> 4 != 6 {
         return None;
@@ -198,7 +198,7 @@ impl IpFields {
         } else {
             UDP_LEN
         };
-        // A datagram length of 0 has a special meaning, handled by the views: it is below the header length.
+        // A datagram length of 0 is below the header length; the views handle it.
         if (header_len < shortest) | (len < header_len) | (len > self.len) {
             return None;
         }

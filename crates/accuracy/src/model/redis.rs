@@ -1,5 +1,5 @@
 //! Redis: strings, lists whose values look like replies, errors, commands that ask not to be answered, subscriptions to
-//! several channels, and what the server says unasked before it answers.
+//! several channels, and unsolicited messages of the server before its answer.
 
 use testkit::SeededRng;
 

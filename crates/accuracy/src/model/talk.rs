@@ -25,12 +25,12 @@ pub struct Conversation {
 /// Maximum pipelining of a client.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd)]
 pub enum Habit {
-    /// It asks again when it has the answer.
+    /// The client asks again when it has the answer.
     #[default]
     Waits,
-    /// It asks several things at once, and again when it has all answers.
+    /// The client sends several requests at once, and more when it has all answers.
     Batches,
-    /// It always has some requests under way.
+    /// The client always has requests outstanding.
     Slides,
 }
 

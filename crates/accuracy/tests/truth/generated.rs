@@ -228,7 +228,8 @@ fn check_paces(parser: &str, make: impl Fn(&mut SeededRng) -> Conversation) {
                 .iter()
                 .all(|(_, pace)| matches!(pace, Pace::Batches(_)))
             {
-                (found, findable) = (found + count.found, findable + count.findable);
+                found += count.found;
+                findable += count.findable;
             }
         }
     }

@@ -57,10 +57,10 @@ pub enum MonitorGoesOn {
 /// Phase of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CapturePhase {
-    /// It does not capture yet.
+    /// The monitor does not capture yet.
     Opening,
     Capturing,
-    /// It was asked for its last results.
+    /// The monitor was asked for its last results.
     Stopping,
 }
 
@@ -206,7 +206,8 @@ impl RunningMonitor {
                         ..DataRecord::default()
                     });
                 }
-                (self.tuples, self.watermark_ns) = (counted, watermark_ns);
+                self.tuples = counted;
+                self.watermark_ns = watermark_ns;
                 self.counts.loss = head.loss;
                 lanes.map(AgentEvent::Reported).collect()
             }

@@ -79,7 +79,8 @@ impl LaneClaim {
     pub fn pass_over(&mut self, unfit: BTreeSet<i32>) {
         self.unfit.extend(unfit);
         if self.unfit.contains(&self.entry.partition) {
-            (self.stage, self.sure_ms) = (ClaimStage::Looking, None);
+            self.stage = ClaimStage::Looking;
+            self.sure_ms = None;
         }
     }
 
@@ -107,7 +108,8 @@ impl LaneClaim {
             },
             ClaimStage::Holding { next_ms } => match read {
                 Some(LaneStanding::Refused) => {
-                    (self.stage, self.sure_ms) = (ClaimStage::Looking, None);
+                    self.stage = ClaimStage::Looking;
+                    self.sure_ms = None;
                     ClaimAction::Lost
                 }
                 _ if now_ms >= next_ms => self.hold(now_ms),

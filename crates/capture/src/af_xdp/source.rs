@@ -22,7 +22,7 @@ use crate::sys::xdp_program::{self, XdpHook};
 pub(super) struct XdpProgram {
     pub map: OwnedFd,
     pub hook: XdpHook,
-    /// It accepts packets of several frames.
+    /// The program accepts packets of several frames.
     pub multi: bool,
     pub _link: OwnedFd,
     /// Keeps the interface promiscuous.

@@ -163,7 +163,8 @@ impl DatagramSocket {
             let header = &mut messages[i].msg_hdr;
             header.msg_name = (&raw mut names[i]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as socklen_t;
-            (header.msg_iov, header.msg_iovlen) = (&raw mut iovs[i], 1);
+            header.msg_iov = &raw mut iovs[i];
+            header.msg_iovlen = 1;
             header.msg_control = (&raw mut controls[i]).cast();
             header.msg_controllen = CONTROL_LEN;
         }

@@ -20,7 +20,8 @@ const MAP: i32 = 77;
 /// Whether `program` redirects `packet`. Panics on an invalid access.
 fn redirects(program: &[EbpfInstruction], packet: &[u8]) -> bool {
     let mut r = [0u64; 11];
-    (r[1], r[10]) = (CTX, STACK_END);
+    r[1] = CTX;
+    r[10] = STACK_END;
     let mut stack: HashMap<u64, u8> = HashMap::new();
     let mut at = 0;
     for _ in 0..100_000 {

@@ -41,7 +41,8 @@ impl Collector {
         let mut limited = None;
         for lane in self.lanes.iter_mut() {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
-                (lane.watermark, lane.loss) = (report.watermark, report.loss);
+                lane.watermark = report.watermark;
+                lane.loss = report.loss;
                 lost.extend(report.lost);
                 limited = LimitedStretch::union(limited, report.limited);
                 lane.open = report.open;
@@ -156,7 +157,8 @@ impl Collector {
         let from = lane.watermark;
         let before = lane.loss;
         lane.watermark = report.watermark.max(from);
-        (lane.loss, lane.open) = (report.loss, report.open);
+        lane.loss = report.loss;
+        lane.open = report.open;
         let to = lane.watermark;
         if before != report.loss && self.then == WindowOutput::Close {
             self.add_capture_loss((from, to), (before, report.loss));

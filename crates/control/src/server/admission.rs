@@ -54,7 +54,7 @@ pub enum AdmissionError {
         /// Required and available capacity.
         why: String,
     },
-    /// It would end before its start.
+    /// The job would end before its start.
     EndsInThePast,
 }
 

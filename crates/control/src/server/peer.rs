@@ -32,7 +32,7 @@ pub(super) struct GrantedShare {
     pub allowed: u64,
     pub used: u64,
     pub grant: u64,
-    /// It returned unused allowance: others are served first.
+    /// The agent returned unused allowance: others are served first.
     pub gave_back: bool,
 }
 

@@ -84,7 +84,9 @@ fn observed(
     jobs: &[(u64, ObservedState)],
 ) -> ServerEvent {
     let mut observed = hello("", 0, jobs).observed;
-    (observed.number, observed.generation, observed.is_everything) = (number, generation, false);
+    observed.number = number;
+    observed.generation = generation;
+    observed.is_everything = false;
     ServerEvent::Observed { session, observed }
 }
 

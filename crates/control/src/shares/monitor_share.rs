@@ -124,7 +124,9 @@ impl MonitorShare {
         {
             self.calm = (self.calm * 2).min(CALM_MAX);
         }
-        (self.level, self.changed, self.obeys_since) = (level, Some(now), None);
+        self.level = level;
+        self.changed = Some(now);
+        self.obeys_since = None;
         self.heard.clear();
     }
 

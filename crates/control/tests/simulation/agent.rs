@@ -245,7 +245,8 @@ impl World {
                 LinkEvent::ObserveAll => Some(AgentEvent::ObserveAll),
                 LinkEvent::Drained(lane) => Some(AgentEvent::Drained(lane)),
                 LinkEvent::Refused(refuse) => {
-                    (is_over, other_server) = (true, Some(refuse.server));
+                    is_over = true;
+                    other_server = Some(refuse.server);
                     None
                 }
                 LinkEvent::Closed(_) => {

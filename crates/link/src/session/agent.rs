@@ -64,8 +64,8 @@ pub struct AgentSession {
 }
 
 impl AgentSession {
-    /// Starts with a Hello. The server counts as disconnected after `silence_max_ns` without data; it pings far more
-    /// often.
+    /// Starts with a Hello. The server counts as disconnected after `silence_max_ns` without data; its pings are far
+    /// more frequent.
     pub fn new(hello: Hello, silence_max_ns: u64, now: SessionTime) -> Self {
         let mut outbox = FrameOutbox::default();
         outbox.send(hello);

@@ -28,7 +28,7 @@ impl PortNeighbor {
 /// Whether a port is part of flooding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloodSetting {
-    /// It does.
+    /// The port is flooded.
     Yes,
     /// No, because the port is `no-flood`.
     No,

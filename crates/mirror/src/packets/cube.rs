@@ -79,7 +79,7 @@ impl PacketCube {
         let length = length.min(of);
         let of = of.min(field.width());
         let low = u128::MAX.checked_shr(128 - (of - length)).unwrap_or(0);
-        // Bits before the last `of` are 0.
+        // Only the last `of` bits are significant; the others are 0.
         self.with_bits(field, MaskedBits::new(value, field.full() & !low))
     }
 

@@ -1,4 +1,4 @@
-//! `flow` tuples of flow records of exporters (NetFlow, IPFIX), which are null where the record says nothing. Only
+//! `flow` tuples of flow records of exporters (NetFlow, IPFIX), with null for columns that the record lacks. Only
 //! columns that the query reads are computed.
 
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 //! IPFIX over TCP in captured packets: divides the payload of a connection into messages. Segments are read in the
 //! order of capture; behind a missing one, reading continues with the next segment that begins with a message header.
-//! Messages lost so show in the sequence numbers of their exporter.
+//! The exporter's sequence numbers reveal messages lost in this way.
 
 use telemetry::ClockMap;
 use wire::ipfix::split_messages;

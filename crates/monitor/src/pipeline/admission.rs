@@ -144,7 +144,8 @@ impl Monitor {
             if let FlowProtocol::Probing(probing) = &state.stream {
                 self.awaited_bytes -= probing.excess();
             }
-            (state.level, state.stream) = (CUT_OFF, FlowProtocol::Ignored);
+            state.level = CUT_OFF;
+            state.stream = FlowProtocol::Ignored;
             self.table.set_mark(idx, FlowVerdict::Out as u8);
             self.table.ignore_payload(idx);
             self.accounting.cut_off += 1;

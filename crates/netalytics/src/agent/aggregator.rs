@@ -146,7 +146,8 @@ impl<'w> AggregatorOutput<'w> {
         let watermark = team.collector.watermark();
         let is_time = watermark > self.watermark && self.reported.elapsed() >= TIME_EVERY;
         if is_last || is_time || !self.part.0.is_empty() {
-            (self.watermark, self.reported) = (watermark, Instant::now());
+            self.watermark = watermark;
+            self.reported = Instant::now();
             let part = std::mem::take(&mut self.part.0);
             let loss = team.collector.capture_loss();
             // Losses are reported before the end of their windows.

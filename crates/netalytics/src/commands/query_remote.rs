@@ -269,7 +269,8 @@ impl ServedRun {
         };
         let mut printer = RowPrinter::new(sink.as_mut(), shown);
         let written = self.print(&mut served, &mut printer)?;
-        (done.rows, done.coverage) = (printer.rows, printer.coverage);
+        done.rows = printer.rows;
+        done.coverage = printer.coverage;
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => done.is_closed = true,
@@ -362,7 +363,8 @@ impl ServedRun {
             }
             if wants_look {
                 is_over = self.look()?;
-                (asked, is_due) = (Instant::now(), true);
+                asked = Instant::now();
+                is_due = true;
             }
             if self.stop.is_asked() && !is_over && !std::mem::replace(&mut said_stop, true) {
                 self.say_stop(printer)?;

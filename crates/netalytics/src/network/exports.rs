@@ -107,7 +107,8 @@ impl ExportReceiver {
         stop: &StopSignal,
     ) -> anyhow::Result<QueryRun> {
         let exporters = RunningExporters::start(self.sites).context("cannot configure exports")?;
-        let (part, is_told) = (&self.part, telling != Verbosity::Errors);
+        let part = &self.part;
+        let is_told = telling != Verbosity::Errors;
         if is_told {
             let repaired = exporters.repaired().iter();
             repaired.for_each(|note| output::complain(&format!("note: {note}")));
@@ -147,13 +148,13 @@ impl ExportReceiver {
 
 /// State of the exporters.
 enum ExportPhase {
-    /// They export.
+    /// The exporters run.
     Running(RunningExporters),
-    /// They export, until the samples held at this time have arrived.
+    /// The exporters run until the samples held at this time have arrived.
     Held(RunningExporters, Instant),
-    /// They are being removed.
+    /// The exporters are being removed.
     Removing(JoinHandle<Result<(), ExporterError>>),
-    /// They were removed at this time; their last datagrams may still arrive.
+    /// The exporters were removed at this time; their last datagrams may still arrive.
     Removed(Instant),
 }
 

@@ -123,7 +123,10 @@ impl<W: Write> ConversationPrinter<W> {
         if self.flow.replace(flow.id()).is_some() {
             writeln!(self.out)?;
         }
-        (self.speaker, self.first, self.said, self.hidden) = (None, None, [0; 2], 0);
+        self.speaker = None;
+        self.first = None;
+        self.said = [0; 2];
+        self.hidden = 0;
         self.line.clear();
         writeln!(
             self.out,

@@ -58,7 +58,8 @@ impl WorkerStats {
             .map(|(n, (now, before))| line(n, now, before, since))
             .collect();
         progress.aside(|| lines.iter().for_each(|line| output::complain(line)));
-        (self.looked, self.last) = (Instant::now(), now);
+        self.looked = Instant::now();
+        self.last = now;
     }
 
     /// Prints the position of reading if statistics were requested and there are no workers.

@@ -172,7 +172,7 @@ fn agents_send_no_data_of_one_server_to_another() {
         }
     });
     drop((process, server));
-    // The agent's folder stays; at its address there is a server with new job numbers.
+    // The agent keeps its folder; another server with new job numbers listens at the address.
     let server = Server::start(&folders[1]);
     let mut again = agent(&server, &folders[1], "one");
     let at = again

@@ -165,7 +165,8 @@ impl ExpressionWriter<'_> {
             TextFunction::UrlQuery(name) => self.of(of, "url_query").texts = vec![name.clone()],
             TextFunction::Split(by, place) => {
                 let step = self.of(of, "split");
-                (step.texts, step.numbers) = (vec![by.clone()], vec![*place]);
+                step.texts = vec![by.clone()];
+                step.numbers = vec![*place];
             }
             TextFunction::Extract(regex) => {
                 self.of(of, cased(regex.case, "extract", "iextract")).texts =

@@ -242,7 +242,8 @@ mod tests {
     fn defaults_of_switches_are_measured() {
         let study = include_str!("../../../../bench/runs/2026-11-28-measuring/costs.toml");
         let PlanCosts { switch, export, .. } = PlanCosts::parse(study).expect("costs");
-        let (copies, exports) = (SwitchCosts::default(), ExportCosts::default());
+        let copies = SwitchCosts::default();
+        let exports = ExportCosts::default();
         for (default, measured) in [
             (copies.mirror_ns, switch.mirror_ns),
             (copies.copy_ns, switch.mirror_ns),

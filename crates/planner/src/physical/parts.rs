@@ -147,7 +147,8 @@ impl PlanningProblem<'_> {
             if which(host) {
                 host.has.cores_used = host.has.cores_used.max(1.0 - most);
             } else {
-                (host.has.cores_used, host.has.memory_used) = (1.0, 1.0);
+                host.has.cores_used = 1.0;
+                host.has.memory_used = 1.0;
             }
         }
         site.network().unwrap_or_else(|_| self.network.clone())
@@ -232,7 +233,8 @@ impl PlanningProblem<'_> {
                 let name = site.switches[end.switch].name.clone();
                 let rules = compose_ends(&[], &[landing], &terms)
                     .map_err(|refused| format!("{name}: {refused}"))?;
-                (done.way, done.landing) = (way, Some(TunnelEndpoint { name, rules }));
+                done.way = way;
+                done.landing = Some(TunnelEndpoint { name, rules });
             }
             _ => done.way = way,
         }

@@ -570,7 +570,8 @@ fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
 #[test]
 fn a_mode_that_loses_exchanges_is_not_chosen() {
     let mut case = PlanTestCase::new(&without_sniffers());
-    (case.costs.exact_worth_cores, case.costs.switch.cut_ns) = (0.0, Some(1.0));
+    case.costs.exact_worth_cores = 0.0;
+    case.costs.switch.cut_ns = Some(1.0);
     for rate in ["1Mbps", "100Mbps", "400Mbps"] {
         case.expected =
             vec![ExpectedTraffic::parse(&format!("10.60.1.3:80={rate}")).expect("traffic")];

@@ -297,7 +297,8 @@ pub fn difference(before: &str, after: &str) -> String {
             if !old[i].starts_with(' ') {
                 title = old[i];
             }
-            (i, j) = (i + 1, j + 1);
+            i += 1;
+            j += 1;
             continue;
         }
         if title != told {

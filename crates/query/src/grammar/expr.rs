@@ -351,7 +351,8 @@ impl QueryReader<'_> {
         self.enter(open, reading)?;
         self.count(name.span, reading)?;
         let outside = (reading.within, reading.wanted);
-        (reading.within, reading.wanted) = (ExprContext::Columns, ExprContext::Columns.wanted());
+        reading.within = ExprContext::Columns;
+        reading.wanted = ExprContext::Columns.wanted();
         let mut args = Vec::new();
         if name.text.eq_ignore_ascii_case("count") {
             // `count(*)` counts tuples, as does `count()`.

@@ -200,7 +200,8 @@ impl BusFeed {
             }
         }
         if taken > 0 {
-            (lane.heard, lane.read) = (Some(Instant::now()), Instant::now());
+            lane.heard = Some(Instant::now());
+            lane.read = Instant::now();
             self.feed(number, out);
         }
         if self.lanes[number].read.elapsed() > CATCHING_UP && self.reach != TopicReach::Past {
@@ -413,7 +414,8 @@ impl TupleFeed for BusFeed {
             self.reader.of_the_rest()
         });
         self.reader = rest.map_err(|why| why.to_string())?;
-        (self.reach, self.growing) = (TopicReach::Past, None);
+        self.reach = TopicReach::Past;
+        self.growing = None;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ pub struct LateMarks {
 }
 
 impl LateMarks {
-    /// Without late items.
+    /// Marks of a run that has had no late items.
     pub fn new() -> LateMarks {
         LateMarks {
             marked: 0,

@@ -1,4 +1,4 @@
-//! Limits of publishers: the log of lanes, which is read while a query runs, tells when they took effect, and rows of that time are marked
+//! Limits of publishers: while a query runs, it reads from the log of lanes when they took effect, and marks rows of that time as
 //! `approximate`.
 //!
 //! The log is another topic than tuples and cells, so an entry may arrive once its windows have been emitted: then the windows that are open

@@ -238,7 +238,8 @@ impl MergedFeed {
         if self.state != MergedFeedState::Last {
             let is_read = self.state == MergedFeedState::Published && self.job.has_read_all();
             if is_read || self.until.time.is_some_and(|time| Instant::now() >= time) {
-                (self.until.time, self.state) = (None, MergedFeedState::Going);
+                self.until.time = None;
+                self.state = MergedFeedState::Going;
                 self.job.drain();
             }
             match self.job.look() {
@@ -291,7 +292,8 @@ impl MergedFeed {
 impl MergedFeed {
     /// The job has ended: reads its output to the end.
     fn read_to_the_end(&mut self) -> Result<(), BusError> {
-        (self.reader, self.state) = (self.reader.of_the_rest()?, MergedFeedState::Last);
+        self.reader = self.reader.of_the_rest()?;
+        self.state = MergedFeedState::Last;
         Ok(())
     }
 }

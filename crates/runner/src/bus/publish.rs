@@ -209,7 +209,8 @@ impl PublishRun {
             return;
         };
         if is_last || self.limited == 0 || self.told.elapsed() >= LIMITS_EVERY {
-            (self.limited, self.told) = (limited.times, Instant::now());
+            self.limited = limited.times;
+            self.told = Instant::now();
             lane.limit(LimitPeriod {
                 from_ns: limited.from_ns,
                 to_ns: limited.to_ns,

@@ -291,7 +291,9 @@ fn a_run_is_complete_without_complaints() {
     );
     assert!(!summary.is_complete());
     summary.errors.clear();
-    (summary.cut_short, summary.panics, summary.output_errors) = (None, vec![], vec![]);
+    summary.cut_short = None;
+    summary.panics = vec![];
+    summary.output_errors = vec![];
     assert!(summary.is_complete());
 }
 

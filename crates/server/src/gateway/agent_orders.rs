@@ -78,7 +78,8 @@ impl<'a> OrderBuilder<'a> {
     /// The encoded order of one agent's part.
     fn of(&self, part: &AgentShare, plan: &Plan) -> Bytes {
         let mut plan = plan.clone();
-        (plan.monitor.clients, plan.monitor.servers) = (part.clients.clone(), part.servers.clone());
+        plan.monitor.clients = part.clients.clone();
+        plan.monitor.servers = part.servers.clone();
         self.body(plan, &part.interfaces)
     }
 

@@ -45,7 +45,8 @@ impl CommitQueue {
 
     /// Removes and returns all records.
     pub fn take(&mut self) -> Vec<PendingRecord> {
-        (self.bytes, self.since) = (0, None);
+        self.bytes = 0;
+        self.since = None;
         std::mem::take(&mut self.entries)
     }
 

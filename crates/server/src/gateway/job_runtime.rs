@@ -281,7 +281,8 @@ impl JobRuntime {
         for (key, seq, facts) in &marks {
             let (id, _) = self.lanes.join(key);
             if let Some(known) = self.lanes.known.get_mut(key) {
-                (known.seq, known.facts) = (*seq, facts.clone());
+                known.seq = *seq;
+                known.facts = facts.clone();
             }
             self.adopt(id, facts, i64::MIN);
         }
@@ -482,7 +483,8 @@ impl JobRuntime {
                 .map(|report| (report.watermark.0, report.loss)),
         );
         if let Some(clock) = clock {
-            (facts.ahead_ns, facts.uncertain_ns) = (clock.ns, clock.uncertain_ns);
+            facts.ahead_ns = clock.ns;
+            facts.uncertain_ns = clock.uncertain_ns;
         }
         // Direct rows were committed with the record.
         let is_merged = self.is_direct() && matches!(self.input, JobInput::Agents);
@@ -492,7 +494,8 @@ impl JobRuntime {
             self.arrive(key, lane, report.as_ref().map(|report| report.watermark.0));
         }
         if let Some(known) = self.lanes.known.get_mut(key) {
-            (known.seq, known.facts) = (record.seq(), facts);
+            known.seq = record.seq();
+            known.facts = facts;
         }
         if let (Some(joining), Some(known)) = (self.input.joiner_mut(), self.lanes.known.get(key)) {
             joining.come_to(lane, known.facts.state(), &known.facts);

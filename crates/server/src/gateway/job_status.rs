@@ -219,7 +219,8 @@ mod tests {
         };
         work.lanes.join(&key);
         let facts = &mut work.lanes.known.get_mut(&key).expect("it has joined").facts;
-        (facts.records_lost, facts.tuples_lost) = (3, 7);
+        facts.records_lost = 3;
+        facts.tuples_lost = 7;
         facts.counters = [("packets".to_owned(), 100), ("tuples".to_owned(), 9)].into();
         let account = work.account();
         assert_eq!((account.records_lost, account.tuples_lost), (3, 7));

@@ -53,7 +53,7 @@ impl LaneKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneEnd {
-    /// Not yet.
+    /// The lane has not ended.
     #[default]
     Open,
     /// Complete.
@@ -131,7 +131,8 @@ impl LaneFacts {
                     Some((watermark_ns, loss)) => {
                         self.begin_ns = self.begin_ns.or(Some(watermark_ns));
                         self.watermark_ns = self.watermark_ns.max(watermark_ns);
-                        (self.seen, self.lost) = (loss.seen, loss.lost);
+                        self.seen = loss.seen;
+                        self.lost = loss.lost;
                     }
                     None => self.malformed += 1,
                 }
@@ -176,7 +177,7 @@ pub struct KnownLane {
     pub seq: u64,
     /// State by its committed records.
     pub facts: LaneFacts,
-    /// It was lost, and a later lane of its agent exists: it is missing only until this event time.
+    /// Set if the lane was lost and its agent has a later one: the lane is missing only until this event time.
     pub missed_until_ns: Option<i64>,
 }
 

@@ -385,7 +385,8 @@ mod tests {
 
     #[test]
     fn a_job_that_gets_no_thread_ends() {
-        let ((to, events), (tell, _wishes)) = (mpsc::channel(), mpsc::channel());
+        let (to, events) = mpsc::channel();
+        let (tell, _wishes) = mpsc::channel();
         let copying = MirrorWorker::on(JOB, Err(io::Error::other("none is left")), tell, &to);
         assert_eq!(copying.stage, MirrorStage::Gone);
         assert!(matches!(said(&events), MirrorEvent::Lost(why) if why.ends_with(": none is left")));

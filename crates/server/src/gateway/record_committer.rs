@@ -113,7 +113,7 @@ impl AgentClocks {
 }
 
 impl RecordCommitter {
-    /// Without records.
+    /// A committer without pending records.
     pub fn new(frames: FrameStore, hub: Arc<ResultHub>) -> RecordCommitter {
         RecordCommitter {
             queue: CommitQueue::default(),

@@ -19,7 +19,7 @@ use crate::job::fleet_refusal::FleetRefusal;
 
 /// The bus to which agents of some jobs publish.
 pub struct ResultBus {
-    /// `None`: the server has none.
+    /// `None` for a server without a bus.
     pub bus: Option<Arc<dyn MergeBackend>>,
     /// Identity of the server's data directory.
     pub server: u64,

@@ -61,7 +61,7 @@ enum ConnectionStatus {
 }
 
 impl GatewaySessions {
-    /// Without sessions.
+    /// The sessions of the server with this number, initially none.
     pub fn of(server: u64) -> GatewaySessions {
         GatewaySessions {
             server,

@@ -196,7 +196,7 @@ pub enum JobOutcome {
     Stopped,
     /// The lease was not renewed.
     Abandoned,
-    /// It could not be run.
+    /// No agent could run the job.
     Failed,
 }
 

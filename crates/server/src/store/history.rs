@@ -159,7 +159,8 @@ impl RowHistory {
                 if !has_room {
                     return Ok(all);
                 }
-                (rows, bytes) = (rows + part.of.rows, bytes + part.of.batch.len());
+                rows += part.of.rows;
+                bytes += part.of.batch.len();
                 all.push(part);
             }
         }

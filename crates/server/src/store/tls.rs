@@ -64,7 +64,7 @@ pub struct ServerTls {
 pub enum LogDecision {
     /// Logged.
     Yes,
-    /// Only counted.
+    /// The message is counted and not logged.
     Counted,
 }
 

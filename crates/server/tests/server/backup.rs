@@ -89,7 +89,8 @@ fn backups_contain_every_row_once_during_retention() {
             (number("dropped")..number("total")).collect::<Vec<_>>(),
             "backup {n}"
         );
-        (longest, dropped) = (longest.max(found.len()), dropped.max(number("dropped")));
+        longest = longest.max(found.len());
+        dropped = dropped.max(number("dropped"));
         assert_eq!(
             restored.get("/api/v1/counters").of(200).json()["segments_damaged"],
             0

@@ -75,7 +75,8 @@ impl<W: Write> TableSink<W> {
             let block = self.block.take();
             let charts = std::mem::take(&mut self.charts);
             self.push_charts(&mut text, rendered);
-            (self.block, self.charts) = (block, charts);
+            self.block = block;
+            self.charts = charts;
         } else {
             self.push_open_rows(&mut text, rendered);
         }
@@ -102,6 +103,7 @@ impl<W: Write> TableSink<W> {
             }
         };
         self.push_rows(text, &mut block, rendered);
-        (self.results[rendered.result].calendar, self.left_out) = (calendar, left_out);
+        self.results[rendered.result].calendar = calendar;
+        self.left_out = left_out;
     }
 }

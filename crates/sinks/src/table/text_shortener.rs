@@ -53,7 +53,8 @@ impl TextShortener {
         // Numbers are unique in a column: a text with a number is shortened further, and may then equal others.
         let number = others.get(text).copied().or_else(|| {
             (!is_full).then(|| {
-                (self.remembered, self.number) = (self.remembered + 1, self.number.max(1) + 1);
+                self.remembered += 1;
+                self.number = self.number.max(1) + 1;
                 others.insert(text.to_owned(), self.number);
                 self.number
             })

@@ -83,7 +83,8 @@ impl WindowCalendar {
 
     /// Advances to the window with that start, without lines.
     pub fn jump_to(&mut self, start_ns: i64) {
-        (self.last_ns, self.date) = (None, self.zone.date(start_ns));
+        self.last_ns = None;
+        self.date = self.zone.date(start_ns);
     }
 
     /// Period from the start of a window to the end of another.

@@ -319,7 +319,7 @@ impl Bed {
         for which in [Which::Near, Which::Far] {
             wait_for("the switches to be heard", || {
                 let known = appctl(which, "fdb/show");
-                // A line of headings, this switch and the other.
+                // The output has a heading, and a line for each of the two switches.
                 if known.lines().count() > 2 {
                     Ok(())
                 } else {

@@ -168,7 +168,9 @@ fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<ComputedField> {
             one.expr = Expr::Null;
             one.field = Field::new("", DataType::U64, Unit::None, "");
         }
-        (one.field.name, one.field.doc, one.field.unit) = ("".into(), "".into(), Unit::None);
+        one.field.name = "".into();
+        one.field.doc = "".into();
+        one.field.unit = Unit::None;
         one.text = String::new();
     }
     all.truncate(

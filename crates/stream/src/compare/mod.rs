@@ -72,7 +72,8 @@ impl PeriodComparison {
         let dataflow = crate::flat(dataflow);
         let mut unchosen = dataflow.clone();
         for pipeline in &mut unchosen.pipelines {
-            (pipeline.top_k, pipeline.selection) = (None, plan::ResultSelection::default());
+            pipeline.top_k = None;
+            pipeline.selection = plan::ResultSelection::default();
         }
         let config = EngineConfig {
             window_bytes_max: config.window_bytes_max / 2,

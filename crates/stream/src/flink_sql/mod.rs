@@ -11,7 +11,7 @@
 //! counts the remaining rows per pane. `merged_0` is the sink topic, read by [`crate::Engine::partial_of_cells`].
 //! Dataflows without pipelines emit their tuples ([`tuple_columns`]) and a mark per second.
 //!
-//! A mark tells the reader that a pane is complete. Panes without rows have no mark. Records after the watermark,
+//! A mark states that a pane is complete. Panes without rows have no mark. Records after the watermark,
 //! which Flink drops silently, are in no pane; dataflows without pipelines emit them uncounted.
 //!
 //! # Time

@@ -92,7 +92,8 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
     }
 
     fn reset(&mut self, cell: usize) {
-        (self.values[cell], self.is_known[cell]) = (self.beyond(), false);
+        self.values[cell] = self.beyond();
+        self.is_known[cell] = false;
     }
 
     fn merge(&mut self, cell: usize, from: &MinMax<T>, other: usize) -> usize {
@@ -132,7 +133,8 @@ impl<T: OrderedValue> Accumulator for MinMax<T> {
             .enumerate()
             .filter(|(place, _)| is_known.get(*place))
         {
-            (self.values[cell], self.is_known[cell]) = (T::read(from)?, true);
+            self.values[cell] = T::read(from)?;
+            self.is_known[cell] = true;
         }
         Ok(())
     }

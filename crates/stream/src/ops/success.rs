@@ -45,7 +45,8 @@ impl Accumulator for SuccessShares {
     }
 
     fn reset(&mut self, cell: usize) {
-        (self.yes[cell], self.known[cell]) = (0, 0);
+        self.yes[cell] = 0;
+        self.known[cell] = 0;
     }
 
     fn merge(&mut self, cell: usize, from: &SuccessShares, other: usize) -> usize {

@@ -178,7 +178,8 @@ impl Accumulator for RealSums {
     }
 
     fn reset(&mut self, cell: usize) {
-        (self.sums[cell], self.n[cell]) = (CompensatedSum::default(), 0);
+        self.sums[cell] = CompensatedSum::default();
+        self.n[cell] = 0;
     }
 
     fn merge(&mut self, cell: usize, from: &RealSums, other: usize) -> usize {

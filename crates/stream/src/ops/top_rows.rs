@@ -100,7 +100,8 @@ impl TopRows {
             self.rows.push(row);
             while self.bytes > self.bytes_max && self.rows.len() > 1 {
                 self.pop();
-                (self.max, self.is_cut) = (self.rows.len(), true);
+                self.max = self.rows.len();
+                self.is_cut = true;
             }
         }
     }
@@ -149,7 +150,8 @@ fn order(mut a: &[u8], mut b: &[u8], directions: &[SortDirection]) -> Ordering {
         if order != Ordering::Equal {
             return order;
         }
-        (a, b) = (a_rest, b_rest);
+        a = a_rest;
+        b = b_rest;
     }
     Ordering::Equal
 }

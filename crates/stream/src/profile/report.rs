@@ -143,7 +143,8 @@ impl ProfileReport {
             self.hottest(&window, &by_operations, &lists.by_operations, false);
             self.hottest(&window, &by_bytes, &lists.by_bytes, true);
         }
-        (self.object, self.client) = (object, client);
+        self.object = object;
+        self.client = client;
         self.writer.finish()
     }
 

@@ -487,7 +487,8 @@ fn shares_are_of_all_groups_also_of_those_that_found_no_room() {
                 panic!("shares")
             };
             assert_eq!(*share, u64_of(&line[line.len() - 5]) as f64 / 5000.0);
-            (counts, values) = (counts + share, values + of_values);
+            counts += share;
+            values += of_values;
             match &line[0] {
                 Plain::Text(path) if path != stream::OTHER => {
                     assert_eq!(*of_values, truth[path] as f64 / total as f64, "{path}");

@@ -132,7 +132,10 @@ fn batch(ops: &[Op], rate: Option<f64>) -> Batch {
         w.u64(common::ID, op.flow);
         w.i64(common::TS_END, op.ts);
         let mut ip = [0; 16];
-        (ip[10], ip[11], ip[12], ip[15]) = (255, 255, 10, op.client);
+        ip[10] = 255;
+        ip[11] = 255;
+        ip[12] = 10;
+        ip[15] = op.client;
         w.ip(common::CLIENT_IP, &ip);
         rate.iter()
             .for_each(|rate| w.f64(common::SAMPLE_RATE, *rate));

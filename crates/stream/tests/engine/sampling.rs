@@ -67,7 +67,8 @@ fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for row in population {
         if last != Some(row.id) {
-            (last, is_in) = (Some(row.id), random.uniform() < p(row.id));
+            last = Some(row.id);
+            is_in = random.uniform() < p(row.id);
         }
         if is_in {
             rows.push(Row {

@@ -275,7 +275,8 @@ fn file_of(
         if !files.contains_key(&below[..]) {
             break;
         }
-        (at, rest) = (below, &rest[1..]);
+        at = below;
+        rest = &rest[1..];
     }
     let file = *files.get(&at[..])?;
     let handed_on = rest.first().and_then(|name| {

@@ -142,7 +142,8 @@ fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
             });
             let budget = granted.expect("an answer").budgets[0];
             let granted_before = server.jobs().next().map(|job| job.granted);
-            (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
+            ask.allowed = budget.allowed;
+            ask.grant = budget.grant;
             // Allowance is returned before more is used.
             if !budget.give_back {
                 ask.used = ask.allowed.min(wants[i]).min(ask.used + pace);

@@ -204,7 +204,8 @@ fn place(edges: &mut [ServiceEdge]) {
         })
         .collect();
     for (edge, (depth, share)) in edges.iter_mut().zip(placed) {
-        (edge.depth, edge.share) = (depth, share);
+        edge.depth = depth;
+        edge.share = share;
     }
 }
 

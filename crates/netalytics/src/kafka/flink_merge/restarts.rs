@@ -58,7 +58,9 @@ impl RestartTracker {
         }
         let in_a_row = self.why == why && self.at.is_some_and(|at| now.duration_since(at) < APART);
         self.times = if in_a_row { self.times + 1 } else { 1 };
-        (self.at, self.since_ms, self.stage) = (Some(now), since_ms, RestartStage::Down);
+        self.at = Some(now);
+        self.since_ms = since_ms;
+        self.stage = RestartStage::Down;
         if self.times >= MAX {
             return RestartVerdict::GiveUp(why);
         }

@@ -17,7 +17,7 @@ const COMPLAINT_BYTES_MAX: usize = 500;
 pub enum RemoteProcessEvent {
     /// A frame.
     Frame(MonitorFrame),
-    /// It has ended; its last error message.
+    /// The process has ended; its last error message.
     Gone(String),
 }
 

@@ -12,9 +12,9 @@ const HALF: u16 = 1 << 11;
 /// Half of the range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleOwnerKind {
-    /// For a process with rules during its lifetime.
+    /// Number of a process whose rules end with it.
     Passing,
-    /// For a process that uses the number again after a restart.
+    /// Number that a process uses again after a restart.
     Kept,
 }
 

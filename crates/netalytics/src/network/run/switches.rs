@@ -133,7 +133,8 @@ impl PlanSwitches {
             NetworkMap::default()
         };
         let fabric = SwitchFabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map);
-        (self.taps, self.generation) = (taps.clone(), 1);
+        self.taps = taps.clone();
+        self.generation = 1;
         self.running = Some(fabric.start(CopyJob {
             id: JOB,
             generation: 1,

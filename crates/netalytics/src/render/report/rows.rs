@@ -72,9 +72,10 @@ impl ReportRows {
                 .present()
                 .find(|id| batch.schema().field(*id).name == name)
         };
-        let (Some(quality), count) = (find("quality"), find("count")) else {
+        let Some(quality) = find("quality") else {
             return;
         };
+        let count = find("count");
         for line in (0..batch.rows()).map(|row| ReportRow { batch, row }) {
             let Some(name) = line.exact(quality) else {
                 continue;

@@ -93,10 +93,8 @@ fn reconnected_readers_get_the_remaining_rows() {
     let done = run.done();
     seen.extend(rest.join().expect("no panic"));
     done.adds_up();
-    let (seen, made): (BTreeSet<_>, BTreeSet<_>) = (
-        seen.into_iter().collect(),
-        done.lines.iter().cloned().collect(),
-    );
+    let seen: BTreeSet<_> = seen.into_iter().collect();
+    let made: BTreeSet<_> = done.lines.iter().cloned().collect();
     assert!(seen.is_subset(&made), "only whole lines that were made");
     assert!(
         seen.len() as u64 <= done.count("/sent") && seen.len() > 40,

@@ -91,7 +91,8 @@ impl Engines {
 
     /// Replaces the published data by that of another world.
     pub fn move_to(&mut self, world: World) {
-        (self.world, self.folder) = (world, Folder::new());
+        self.world = world;
+        self.folder = Folder::new();
         self.tables.clear();
         self.recorded.clear();
         self.publish_world();

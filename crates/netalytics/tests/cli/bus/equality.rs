@@ -377,7 +377,8 @@ fn shrunk(
             let found = engines.compare(&simpler, way, &expected);
             engines.forget(|topic| topics.contains(topic));
             if let Found::Different(how) = found {
-                (question, why) = (simpler, how);
+                question = simpler;
+                why = how;
                 continue 'simpler;
             }
         }

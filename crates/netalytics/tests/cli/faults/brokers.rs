@@ -70,10 +70,8 @@ pub fn a_killed_publisher(cluster: &TestCluster) {
         |row: &&String| of(row, "window_start") >= first && of(row, "window_end") <= until;
     let expected = undisturbed(query, &traffic.file(&folder));
     let found = as_set(&ran.out);
-    let (found, expected): (Vec<_>, Vec<_>) = (
-        found.iter().filter(is_sure).collect(),
-        expected.iter().filter(is_sure).collect(),
-    );
+    let found: Vec<_> = found.iter().filter(is_sure).collect();
+    let expected: Vec<_> = expected.iter().filter(is_sure).collect();
     assert!(!expected.is_empty());
     assert_eq!(found, expected);
 }

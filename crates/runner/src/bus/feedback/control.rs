@@ -84,7 +84,8 @@ impl<K: Ord + Clone> RateControl<K> {
             return None;
         }
         self.asked = (next < self.ceiling).then(|| least.given * next / self.ceiling.min(rate));
-        (self.ceiling, self.since) = (next, now);
+        self.ceiling = next;
+        self.since = now;
         Some(who)
     }
 

@@ -71,7 +71,7 @@ pub struct FeedbackTaker {
 }
 
 impl FeedbackTaker {
-    /// Without observations.
+    /// A taker that has observed nothing yet.
     pub fn new(pace: TakerPace, now: Duration) -> FeedbackTaker {
         FeedbackTaker {
             pace,
@@ -93,7 +93,8 @@ impl FeedbackTaker {
             .saturating_sub(self.moved)
             .max(self.gap.mul_f64(0.8));
         self.gap = gap.clamp(every, GAP_MAX.max(every));
-        (self.moved, self.taken) = (seen.now, seen.taken);
+        self.moved = seen.now;
+        self.taken = seen.taken;
         if seen.now < since + SETTLES {
             return None;
         }
@@ -137,7 +138,7 @@ impl FeedbackTaker {
         }
     }
 
-    /// No step since the last observation: its capacity is unknown.
+    /// No step since the last observation: the taker's capacity is unknown.
     fn stands(&mut self, seen: TakerSample, since: Duration) -> Option<RateVerdict> {
         let stands = seen.now.saturating_sub(self.moved);
         if self.pace.is_given_up(stands) {

@@ -182,7 +182,8 @@ fn join(
     }
     for ((_, key), (_, facts)) in &mut marks {
         let offset = clocks.offset(&key.agent);
-        (facts.ahead_ns, facts.uncertain_ns) = (offset.ns, offset.uncertain_ns);
+        facts.ahead_ns = offset.ns;
+        facts.uncertain_ns = offset.uncertain_ns;
     }
     let mut marks: Vec<_> = marks
         .iter()

@@ -48,7 +48,7 @@ pub struct KeptTuples {
     pub job: Job,
     /// Whether the asker may know of the job; else answers do not name it.
     pub named: JobNaming,
-    /// As its result.
+    /// The tuples in the form of a result.
     pub result: KeptResult,
     /// The query over these tuples.
     pub covered: CoveredQuery,

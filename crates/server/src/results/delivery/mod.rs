@@ -65,7 +65,7 @@ pub struct OutletDeliveries {
 type Running = Mutex<HashMap<(JobId, usize), Arc<OutletWorker>>>;
 
 impl OutletDeliveries {
-    /// Without outlets. `named`: addresses by name.
+    /// Deliveries of a server that has no jobs with outlets yet. `named`: addresses by name.
     pub fn new(
         (store, history, hub): (&ServerStore, &Arc<RowHistory>, &Arc<ResultHub>),
         named: NamedOutlets,

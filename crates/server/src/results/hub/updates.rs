@@ -98,7 +98,7 @@ pub struct JobAccount {
 /// Number of requests by the taps that saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TapAccount {
-    /// Both taps.
+    /// Requests seen at both taps.
     pub joined: u64,
     /// Client's tap only.
     pub client_only: u64,

@@ -28,7 +28,8 @@ impl PendingActionChanges<'_> {
             let Some(running) = inner.get_mut(&change.action) else {
                 continue;
             };
-            (running.standing, running.hands) = (standing, hands);
+            running.standing = standing;
+            running.hands = hands;
             if hands == ExecutorState::Busy {
                 running.bell.ring();
             }

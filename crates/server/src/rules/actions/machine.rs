@@ -175,7 +175,9 @@ impl ScalingState {
         }
         for change in &changes {
             if let Some(group) = self.groups.get_mut(&change.group) {
-                (group.replicas, group.above_ns, group.below_ns) = (change.to, None, None);
+                group.replicas = change.to;
+                group.above_ns = None;
+                group.below_ns = None;
             }
         }
         self.groups

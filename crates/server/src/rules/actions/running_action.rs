@@ -197,7 +197,8 @@ impl RunningAction {
                 least,
                 others,
             } = windows.entry(end_ns).or_default();
-            (window.start_ns, window.end_ns) = (start_ns, end_ns);
+            window.start_ns = start_ns;
+            window.end_ns = end_ns;
             let news = missing
                 .iter()
                 .filter(|agent| !window.missing.contains(agent))

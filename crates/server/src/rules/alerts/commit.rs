@@ -40,7 +40,8 @@ impl PendingAlertChanges<'_> {
             if watched.standing.seen_ns != standing.seen_ns {
                 watched.heard = Instant::now();
             }
-            (watched.standing, watched.told) = (standing, change.told);
+            watched.standing = standing;
+            watched.told = change.told;
             is_news |= !news.is_empty();
             events.extend(news);
         }

@@ -128,7 +128,7 @@ pub struct Alert {
     pub since_ns: i64,
     /// State known to receivers.
     pub told: NotifiedState,
-    /// Reason why the last window did not evaluate it.
+    /// Reason why the alert was not evaluated in the last window.
     pub held: Option<HoldReason>,
     /// Row of the last window that met the condition.
     #[serde(flatten)]
@@ -383,7 +383,8 @@ impl RuleState {
             return;
         };
         let end_ns = window.end_ns;
-        (alert.reading, alert.held) = (reading, None);
+        alert.reading = reading;
+        alert.held = None;
         match &mut alert.state {
             AlertState::Firing { true_ns, .. } => *true_ns = end_ns.max(*true_ns),
             AlertState::Pending if end_ns.saturating_sub(alert.since_ns) >= policy.for_ns => {

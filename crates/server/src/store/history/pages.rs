@@ -170,7 +170,10 @@ impl PageReader {
     /// Restores the page to its state `before` a segment that cannot be read.
     fn stop_at(&mut self, before: (usize, usize, Option<i64>), which: Box<UnreadableRows>) {
         self.batches.truncate(before.0);
-        (self.rows, self.last, self.more, self.stopped) = (before.1, before.2, true, Some(which));
+        self.rows = before.1;
+        self.last = before.2;
+        self.more = true;
+        self.stopped = Some(which);
     }
 
     fn is_wanted(&self, batch: &Batch, row: usize, watermark_ns: i64) -> bool {

@@ -319,7 +319,8 @@ impl RowHistory {
                     parts.push(taken(batch, &rows));
                     places.extend(now.iter().map(|(.., to)| *to));
                 }
-                (begin, left) = (end, later);
+                begin = end;
+                left = later;
                 !left.is_empty()
             };
             self.read_piece((job, result), &columns, &pieces[run[0].0], &mut take)?;

@@ -72,7 +72,8 @@ impl Center {
         let admin = std::fs::read_to_string(self.folder.path().join("admin.token"))
             .expect("the first token");
         self.admin = admin.trim().to_owned();
-        (self.service, self.runtime) = (Some(service), Some(runtime));
+        self.service = Some(service);
+        self.runtime = Some(runtime);
     }
 
     /// Only data on disk survives.

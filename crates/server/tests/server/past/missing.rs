@@ -62,8 +62,7 @@ fn differences_are_not_significant_when_agents_were_missing() {
     let recording = record("PARSE http");
     let [first, a, ..] = quarters(recording.path());
     let (center, _crew) = with_one_gone("PARSE http");
-    let judged = |own: (&str, &str), baseline: (&str, &str)| {
-        let ((since, until), (from, to)) = (own, baseline);
+    let judged = |(since, until): (&str, &str), (from, to): (&str, &str)| {
         let query = format!(
             "PARSE http SINCE '{since}' UNTIL '{until}' BASELINE SINCE '{from}' UNTIL '{to}' PROCESS (count)"
         );

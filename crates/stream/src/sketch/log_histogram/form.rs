@@ -63,7 +63,8 @@ impl LogHistogram {
                 .filter(|n| *count > 0 && *n <= n_max)
                 .ok_or(MalformedPartial::Invalid("a count"))?;
         }
-        (read.min, read.max) = (from.real()?, from.real()?);
+        read.min = from.real()?;
+        read.max = from.real()?;
         let is_range = read.min <= read.max;
         if !is_range {
             return Err(MalformedPartial::Invalid("a least value"));
