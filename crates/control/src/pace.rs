@@ -283,8 +283,8 @@ mod tests {
     #[test]
     fn windows_wait_for_an_agent_only_so_long() {
         let always = |_| true;
-        // A constant difference of clocks is not a delay, if below the limit or with no agent close to the server's
-        // clock.
+        // A constant difference of clocks is not a delay if it is below the limit, or if no agent is close to the
+        // server's clock.
         assert_eq!(
             check(100, |agent, t| 1000 + t - 9 * agent as i64, 2, always),
             ""

@@ -148,14 +148,14 @@ pub enum EventBytes {
     InPacket {
         /// First byte.
         start: u32,
-        /// One past the last.
+        /// Position after the last byte.
         end: u32,
     },
     /// In [`FlowEvents`]: bytes that were held.
     Held {
         /// First byte.
         start: u32,
-        /// One past the last.
+        /// Position after the last byte.
         end: u32,
     },
 }

@@ -173,8 +173,8 @@ impl ByteStream {
         self.bits &= !BUSY;
     }
 
-    /// Moves the start of the stream back to `begins`. `pieces` are everything before `next`, none of which was
-    /// delivered: it is held behind the hole.
+    /// Moves the start of the stream back to `begins`. `pieces` has everything before `next`, held behind
+    /// the hole and not yet delivered.
     pub fn begin_earlier(
         &mut self,
         begins: TcpSeq,
@@ -434,8 +434,8 @@ impl ByteStream {
         }
     }
 
-    /// Fills cut bytes from a longer copy of the segment. A segment that begins amid the bytes is none: if the length
-    /// in a damaged header is too large, it is the next one, and its time is another.
+    /// Fills cut bytes from a longer copy of the segment. A segment that begins amid the bytes is not a copy: the length
+    /// in a damaged header may be too large, and then it is the next segment, with a time of its own.
     pub fn fill(&mut self, segment: &Segment<'_>, out: &mut EventOutlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let present = begin + segment.payload.len() as i64;

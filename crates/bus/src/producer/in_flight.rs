@@ -25,7 +25,7 @@ impl SingleWriterSum {
             .store(self.read().wrapping_add(more), Ordering::Release);
     }
 
-    /// A reader also sees all earlier writes.
+    /// The count; the caller also sees all writes made before it was stored.
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }

@@ -90,7 +90,7 @@ impl AgentPeer {
         self.capacity = hello.capacity;
         self.ahead = None;
         self.take_all(hello.observed);
-        // It adopts only sets newer than its own.
+        // The agent adopts only sets newer than its own.
         self.generation = self.generation.max(self.seen_generation).saturating_add(1);
         self.is_outdated = false;
     }

@@ -333,7 +333,7 @@ impl Spool {
             RecordPlace::Lost => None,
         };
         let queue = self.lanes.get_mut(&lane)?;
-        // If dropped, it may have been merged with the previous loss, which was not sent either.
+        // The next record, or the loss that contains it: losses that were not sent yet are merged.
         let (&first, entry) = queue.entries.range(queue.sent + 1..).next()?;
         queue.sent = entry.last;
         Some(body.map_or_else(

@@ -35,7 +35,7 @@ const NAMED_NETWORKS: &str = "/var/run/netns";
 pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOutcome> {
     let names: BTreeSet<&String> = flags.switches.iter().map(|switch| &switch.name).collect();
     if names.len() < flags.switches.len() {
-        return Err(wrong_flags("two --switch have one name"));
+        return Err(wrong_flags("two --switch have the same name"));
     }
     let before = match &flags.into {
         Some(path) => {

@@ -17,7 +17,7 @@ fn unreachable_switches_are_reported() {
     refused(
         &["--switch", "leaf1=unix:/elsewhere/db.sock"],
         2,
-        &["two --switch have one name"],
+        &["two --switch have the same name"],
     );
     refused(
         &["--addresses", "10.0.0.0/8"],

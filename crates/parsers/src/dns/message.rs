@@ -68,7 +68,7 @@ pub enum DnsQuestion<'a> {
     Whole(&'a [u8]),
     /// The available part of a truncated name.
     Cut(&'a [u8]),
-    /// The message has none.
+    /// A message without a question.
     None,
     /// Not a valid name.
     Malformed,

@@ -34,7 +34,7 @@ impl DnsTransactions {
             (false, DnsQuestion::Whole(question)) => self.question(message, question, out),
             // Cookies only (RFC 7873 section 5.4), or an operation without a question.
             (false, DnsQuestion::None) => self.question(message, &[], out),
-            // Its response would be ambiguous.
+            // The name is cut or malformed: a response to it would be ambiguous.
             (false, _) => emit::half(message, out),
         }
     }

@@ -296,7 +296,7 @@ fn read_step(
         },
     };
     match item {
-        // Operands of the wrong kind end the list early, or remain.
+        // An operand of the wrong kind is missing here, or is left over.
         Some(item) if operands.0.len() == 0 => Some(item),
         _ => lacks.word("operation", name),
     }

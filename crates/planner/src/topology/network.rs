@@ -85,7 +85,7 @@ impl fmt::Display for TopologyError {
         match self {
             TopologyError::NoHost => f.write_str("the network has no host"),
             TopologyError::Racks(n) => {
-                write!(f, "the network has {n} racks, of at most {RACKS_MAX}")
+                write!(f, "the network has {n} racks; the maximum is {RACKS_MAX}")
             }
             TopologyError::K(k) => write!(f, "a fat tree has an even k from 2 to {K_MAX}, not {k}"),
         }

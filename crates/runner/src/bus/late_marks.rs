@@ -24,7 +24,7 @@ impl LateMarks {
         self.come_ns = self.come_ns.max(ns);
     }
 
-    /// Marks the windows of a publisher's limit, and the open ones where its own may have been emitted.
+    /// Marks the windows in which a publisher's limit took effect; if some of them may have been emitted, the open windows.
     pub fn limit(&self, engine: &mut Engine, limited: LimitedStretch) {
         let lateness_ns = engine.lateness_ns().iter().copied().max().unwrap_or(0);
         let is_late = limited.to_ns < self.come_ns.saturating_sub(lateness_ns);

@@ -332,7 +332,7 @@ impl PublishOutput {
         }
         self.records.clear();
         avro::encode(rows, &mut self.records)
-            .expect("tuples and cells have types that have a form");
+            .expect("tuples and cells have types with an Avro form");
         self.said = Instant::now();
         self.failed = self.producer.send_all(target, &self.records).err();
     }

@@ -55,7 +55,7 @@ pub struct MonitorFlags {
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
     pub workers: WorkerCount,
 
-    /// Bootstrap brokers of the Kafka topics in the order, separated by commas
+    /// Bootstrap brokers of the Kafka topics that the order names, separated by commas
     #[arg(long, value_name = "HOST:PORT", help_heading = "Kafka")]
     pub kafka: Option<String>,
 

@@ -304,7 +304,7 @@ pub struct TlsFlags {
     #[arg(long, value_name = "TIME", value_parser = limits::duration, default_value = "168h")]
     pub agent_certificates: i64,
 
-    /// Listen on other addresses than this machine's own without TLS; tokens and results are sent in the clear
+    /// Allow --listen without TLS on addresses of a network; tokens and results are sent unencrypted
     #[arg(long, conflicts_with_all = ["tls", "tls_cert"])]
     pub insecure_http: bool,
 }
