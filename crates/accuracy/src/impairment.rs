@@ -38,7 +38,7 @@ pub enum Impairment {
     Shuffle(i64),
     /// The clock is changed by this amount at a random position.
     ClockStep(i64),
-    /// The same, with 2 % packet loss.
+    /// The clock is changed by this amount at a random position, and 2 % of packets are lost.
     LossyClockStep(i64),
     /// A gap of this many nanoseconds before this share of packets.
     Pauses(f64, i64),

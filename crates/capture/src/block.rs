@@ -99,7 +99,7 @@ impl PacketBlock {
         self.len += 1;
     }
 
-    /// Free records: to be written from the front, followed by [`PacketBlock::filled`].
+    /// Free records. The caller writes them from the front, and then calls [`PacketBlock::filled`].
     pub(crate) fn room(&mut self) -> &mut [PacketRecord] {
         if self.room.len() < BLOCK_PACKETS {
             self.room.resize(BLOCK_PACKETS, PacketRecord::NONE);

@@ -43,7 +43,7 @@ impl InterruptibleWriter {
         }
     }
 
-    /// The same output with another request for the end.
+    /// Sets the function that returns whether the end is requested.
     pub(crate) fn ending(self, is_end_requested: fn() -> bool) -> InterruptibleWriter {
         InterruptibleWriter {
             is_end_requested,

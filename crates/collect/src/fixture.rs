@@ -19,9 +19,9 @@ pub enum FixtureQuery {
     Raw,
     /// Count in windows of ten, by name and in total.
     Windows,
-    /// The same in windows of twenty, starting every ten.
+    /// Count in windows of twenty that start every ten.
     Sliding,
-    /// The same over the whole run.
+    /// Count over the whole run.
     Whole,
 }
 

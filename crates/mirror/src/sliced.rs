@@ -9,7 +9,7 @@ use crate::packets::{MaskedBits, MatchField, PacketCube};
 /// Maximum boxes of sliced packets.
 pub const SLICED_MAX: usize = 128;
 
-/// The two fields used by a coin.
+/// The two fields whose bits select the flows of a slice.
 fn fields(coin: SliceSource) -> [MatchField; 2] {
     match coin {
         SliceSource::Ports => [MatchField::SourcePort, MatchField::DestinationPort],

@@ -51,7 +51,7 @@ pub(crate) struct PacketChunk {
     len: usize,
     /// Admitted packets, in their order.
     admitted: PacketList<PacketRange>,
-    /// The same by worker, if flows matter.
+    /// Admitted packets of each worker, if flows matter.
     lists: Vec<PacketList<(PacketPosition, PreparedPacket)>>,
     /// Otherwise: the worker that processes all of them.
     processor: usize,

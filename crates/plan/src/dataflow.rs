@@ -272,7 +272,7 @@ pub enum AggregateFunction {
     Cdf,
     /// Proportion of tuples for which the predicate is true, of those for which it is not null.
     Success(Predicate),
-    /// The same for a predicate given in the query.
+    /// As `Success`, for a predicate given in the query.
     Ratio(Predicate),
     /// Sum of the values per second, as for `Rate`.
     Throughput,

@@ -46,7 +46,7 @@ impl FakeBackend {
         })
     }
 
-    /// Jobs with rules on it.
+    /// Jobs with rules on the switch.
     fn jobs(&self) -> BTreeSet<u32> {
         let job = |rule: &FlowRule| rule.cookie.owner().map(|owner| owner.job);
         self.change(|memory| memory.rules.iter().filter_map(job).collect())

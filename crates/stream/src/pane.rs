@@ -57,7 +57,7 @@ pub enum GroupOverflow {
     Pool,
     /// Replace the group with the smallest weight: the number of tuples in this accumulator.
     SaveByCount(usize),
-    /// The same with the sum of integers as weight.
+    /// Replace the group with the smallest weight: the sum of integers in this accumulator.
     SaveBySum(usize),
 }
 

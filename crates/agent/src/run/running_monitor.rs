@@ -32,7 +32,7 @@ pub struct RunningMonitor {
     counts: MonitorCounts,
     tuples: u64,
     watermark_ns: i64,
-    /// Set after its last message; with the reason of an early end.
+    /// Set after the monitor's last message; contains the reason of an early end.
     closing: Option<Option<String>>,
     /// Reason why the agent has killed it.
     pub ended: Option<String>,

@@ -40,7 +40,7 @@ pub struct LaneClaim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClaimStage {
-    /// Without a claim.
+    /// The lane has no claim, and looks for a free partition.
     Looking,
     /// An entry is written and not read back yet; it is repeated after a timeout.
     Claimed { again_ms: i64 },

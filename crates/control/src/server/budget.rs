@@ -50,7 +50,7 @@ pub(super) fn deal(
     share.gave_back &= spent == 0 && !ask.waits;
     let unused = share.allowed - share.used;
     let is_hungry = unused == 0 && (ask.waits || used > 0 && !share.gave_back);
-    // A fair part of half the rest, or, for an agent with more traffic, twice its last use.
+    // An equal part of half of the remaining packets, or, for an agent with more traffic, twice its last use.
     let left = job.packets_left();
     let fair = left / (2 * crowd.agents.max(1));
     let chunk = fair

@@ -91,7 +91,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         ));
     }
     opened.set_receivers(receivers);
-    let shelf = RecordingLimits {
+    let recording_store = RecordingLimits {
         file_bytes: u64::from(flags.upload_mib) << 20,
         bytes: u64::from(flags.uploads_mib) << 20,
         time: Duration::from_secs(u64::from(flags.uploads_hours) * 3600),
@@ -100,7 +100,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         .set_shelf(
             Arc::new(StoredRecordingReader),
             flags.recordings.clone(),
-            shelf,
+            recording_store,
         )
         .map_err(|why| wrong_flags(format!("--recordings: {why}")))?;
     let settings = GatewaySettings {

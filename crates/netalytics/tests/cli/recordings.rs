@@ -31,12 +31,12 @@ fn ask(url: &str, token: &str, more: &[&str]) -> (u16, String) {
     (status.parse().expect("a number"), body.to_owned())
 }
 
-struct Shelf {
+struct RecordingServer {
     server: Server,
     admin: String,
 }
 
-impl Shelf {
+impl RecordingServer {
     fn ask(&self, token: &str, path: &str, more: &[&str]) -> (u16, Value) {
         let (status, body) = ask(&format!("{}/api/v1{path}", self.server.url), token, more);
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))
@@ -86,8 +86,8 @@ fn rows(text: &str) -> Vec<Value> {
     rows
 }
 
-fn start(folder: &Folder) -> Shelf {
-    let shelf = folder.path("shelf");
+fn start(folder: &Folder) -> RecordingServer {
+    let recording_store = folder.path("recording_store");
     check(
         &[
             "record",
@@ -95,7 +95,7 @@ fn start(folder: &Folder) -> Shelf {
             "-r",
             CAPTURE,
             "-o",
-            &format!("{shelf}/shop"),
+            &format!("{recording_store}/shop"),
             "-q",
         ],
         0,
@@ -103,15 +103,15 @@ fn start(folder: &Folder) -> Shelf {
     );
     std::fs::copy(
         format!("{}/{CAPTURE}", super::ROOT),
-        format!("{shelf}/shop.pcap"),
+        format!("{recording_store}/shop.pcap"),
     )
     .expect("a copy");
-    std::os::unix::fs::symlink("/etc", format!("{shelf}/elsewhere")).expect("a link");
+    std::os::unix::fs::symlink("/etc", format!("{recording_store}/elsewhere")).expect("a link");
     let server = Server::with(
         folder,
         &[
             "--recordings",
-            &shelf,
+            &recording_store,
             "--upload-mib",
             "1",
             "--uploads-mib",
@@ -122,21 +122,21 @@ fn start(folder: &Folder) -> Shelf {
         .expect("the first token")
         .trim()
         .to_owned();
-    Shelf { server, admin }
+    RecordingServer { server, admin }
 }
 
 #[test]
 fn recordings_answer_as_in_the_terminal() {
     let folder = Folder::new();
-    let shelf = start(&folder);
-    let (status, sent) = shelf.send(&shelf.admin, HOSTILE, CAPTURE);
+    let recording_store = start(&folder);
+    let (status, sent) = recording_store.send(&recording_store.admin, HOSTILE, CAPTURE);
     assert_eq!(status, 201, "{sent}");
     assert_eq!(sent["name"], "../../<script>alert(1)</script>\u{202e}.pcap");
     assert!(
         sent["first_ns"].is_string() && sent["last_ns"].is_string(),
         "{sent}"
     );
-    let all = shelf.list(&shelf.admin);
+    let all = recording_store.list(&recording_store.admin);
     let id = |kind: &str| -> String {
         let one = all
             .iter()
@@ -145,7 +145,7 @@ fn recordings_answer_as_in_the_terminal() {
         one["id"].as_str().expect("an id").to_owned()
     };
     assert_eq!(all.len(), 3, "a link is none of them: {all:?}");
-    let recorded = folder.path("shelf/shop");
+    let recorded = folder.path("recording_store/shop");
     for (kind, file) in [
         ("upload", CAPTURE),
         ("capture", CAPTURE),
@@ -157,7 +157,8 @@ fn recordings_answer_as_in_the_terminal() {
             "PARSE http WHERE url_template = '/search' ORDER BY response_time DESC LIMIT 5 ROWS",
             "PARSE http SINCE 600ms BASELINE 600ms PROCESS (group-count-success: group=client_ip)",
         ] {
-            let (status, answered) = shelf.query(&shelf.admin, &id(kind), query);
+            let (status, answered) =
+                recording_store.query(&recording_store.admin, &id(kind), query);
             assert_eq!(status, 200, "{kind} {query}: {answered}");
             let expected = rows(
                 &check(
@@ -171,8 +172,8 @@ fn recordings_answer_as_in_the_terminal() {
             assert_eq!(rows(&answered), expected, "{kind} {query}");
         }
     }
-    let (status, wrong) = shelf.query(
-        &shelf.admin,
+    let (status, wrong) = recording_store.query(
+        &recording_store.admin,
         &id("data_set"),
         "PARSE mysql_query PROCESS (count)",
     );
@@ -180,18 +181,26 @@ fn recordings_answer_as_in_the_terminal() {
         status == 400 && wrong.contains("no tuples of mysql_query"),
         "{status} {wrong}"
     );
-    let (status, wrong) = shelf.query(&shelf.admin, &id("capture"), "PARSE http PROCESS (cout)");
+    let (status, wrong) = recording_store.query(
+        &recording_store.admin,
+        &id("capture"),
+        "PARSE http PROCESS (cout)",
+    );
     assert!(status == 400 && wrong.contains("place"), "{status} {wrong}");
-    let (status, _) = shelf.ask(
-        &shelf.admin,
+    let (status, _) = recording_store.ask(
+        &recording_store.admin,
         &format!("/recordings/{}", id("upload")),
         &["-X", "DELETE"],
     );
     assert_eq!(status, 204);
-    assert_eq!(shelf.list(&shelf.admin).len(), 2);
+    assert_eq!(recording_store.list(&recording_store.admin).len(), 2);
     assert_eq!(
-        shelf
-            .query(&shelf.admin, &id("upload"), "PARSE http PROCESS (count)")
+        recording_store
+            .query(
+                &recording_store.admin,
+                &id("upload"),
+                "PARSE http PROCESS (count)"
+            )
             .0,
         404
     );
@@ -200,32 +209,45 @@ fn recordings_answer_as_in_the_terminal() {
 #[test]
 fn permissions_of_recordings() {
     let folder = Folder::new();
-    let shelf = start(&folder);
+    let recording_store = start(&folder);
     let [one, other, raw, view] = ["run", "run", "raw", "view"]
-        .map(|role| shelf.token(&format!("{role}-{}", rand(role)), role));
-    let (status, sent) = shelf.send(&one, "shop.pcap", CAPTURE);
+        .map(|role| recording_store.token(&format!("{role}-{}", rand(role)), role));
+    let (status, sent) = recording_store.send(&one, "shop.pcap", CAPTURE);
     assert_eq!(status, 201, "{sent}");
     let id = sent["id"].as_str().expect("an id");
     // Its uploader may run any query; others except admins do not see it.
-    assert_eq!(shelf.query(&one, id, "PARSE http LIMIT 1 ROWS").0, 200);
-    assert_eq!(shelf.query(&other, id, "PARSE http PROCESS (count)").0, 404);
     assert_eq!(
-        shelf
-            .query(&shelf.admin, id, "PARSE http PROCESS (count)")
+        recording_store.query(&one, id, "PARSE http LIMIT 1 ROWS").0,
+        200
+    );
+    assert_eq!(
+        recording_store
+            .query(&other, id, "PARSE http PROCESS (count)")
+            .0,
+        404
+    );
+    assert_eq!(
+        recording_store
+            .query(&recording_store.admin, id, "PARSE http PROCESS (count)")
             .0,
         200
     );
-    assert!(shelf.list(&other).iter().all(|one| one["id"] != id));
+    assert!(
+        recording_store
+            .list(&other)
+            .iter()
+            .all(|one| one["id"] != id)
+    );
     assert_eq!(
-        shelf
+        recording_store
             .ask(&other, &format!("/recordings/{id}"), &["-X", "DELETE"])
             .0,
         404
     );
-    assert_eq!(shelf.ask(&view, "/recordings", &[]).0, 403);
+    assert_eq!(recording_store.ask(&view, "/recordings", &[]).0, 403);
     // Entries of the folder: unredacted texts require raw; numbers over redacted ones do not.
     let of = |kind: &str| -> String {
-        let all = shelf.list(&shelf.admin);
+        let all = recording_store.list(&recording_store.admin);
         all.iter().find(|one| one["kind"] == kind).expect("it")["id"]
             .as_str()
             .expect("an id")
@@ -238,11 +260,11 @@ fn permissions_of_recordings() {
         (&one, "data_set", "PARSE http", 403),
         (&raw, "data_set", "PARSE http", 200),
     ] {
-        let (status, said) = shelf.query(token, &of(kind), query);
+        let (status, said) = recording_store.query(token, &of(kind), query);
         assert_eq!(status, expected, "{kind} {query}: {said}");
     }
     assert_eq!(
-        shelf
+        recording_store
             .ask(
                 &raw,
                 &format!("/recordings/{}", of("capture")),
@@ -252,9 +274,9 @@ fn permissions_of_recordings() {
         403
     );
     assert_eq!(
-        shelf
+        recording_store
             .ask(
-                &shelf.admin,
+                &recording_store.admin,
                 &format!("/recordings/{}", of("capture")),
                 &["-X", "DELETE"]
             )
@@ -262,21 +284,21 @@ fn permissions_of_recordings() {
         204
     );
     assert_eq!(
-        shelf
+        recording_store
             .ask(
-                &shelf.admin,
+                &recording_store.admin,
                 &format!("/recordings/{}", of("data_set")),
                 &["-X", "DELETE"]
             )
             .0,
         204
     );
-    assert!(!std::path::Path::new(&folder.path("shelf/shop")).exists());
+    assert!(!std::path::Path::new(&folder.path("recording_store/shop")).exists());
     // Files that are too large, invalid, or exceed the total limit leave nothing behind.
     let large = folder.file("large", &vec![0; 2 << 20]);
-    assert_eq!(shelf.send(&one, "large", &large).0, 413);
+    assert_eq!(recording_store.send(&one, "large", &large).0, 413);
     let text = folder.file("text", b"no capture at all, whatever it is called");
-    let (status, said) = shelf.send(&one, "text.pcap", &text);
+    let (status, said) = recording_store.send(&one, "text.pcap", &text);
     assert!(
         status == 400
             && !said["message"]
@@ -288,9 +310,9 @@ fn permissions_of_recordings() {
     for id in ["..%2Fadmin.token", "..", "%00"] {
         assert!(
             [404, 405].contains(
-                &shelf
+                &recording_store
                     .ask(
-                        &shelf.admin,
+                        &recording_store.admin,
                         &format!("/recordings/{id}"),
                         &["-X", "DELETE"]
                     )
@@ -304,7 +326,7 @@ fn permissions_of_recordings() {
     assert_eq!(kept, 2, "one file and its note");
     let mut last = 0;
     for _ in 0..12 {
-        last = shelf.send(&one, "again", CAPTURE).0;
+        last = recording_store.send(&one, "again", CAPTURE).0;
     }
     assert_eq!(last, 429, "there is room for some only");
 }

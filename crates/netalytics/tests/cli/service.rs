@@ -360,7 +360,7 @@ fn a_demonstration_is_one_command_and_leaves_nothing() {
         .collect();
     wait("there are rows", || {
         let ran = run(&words);
-        // Its jobs start when its agent has connected.
+        // Jobs of the demonstration start when its agent has connected.
         if ran.out.contains("/checkout") {
             Ok(())
         } else {

@@ -49,7 +49,7 @@ pub struct HttpConnection {
 /// Origin of a head.
 #[derive(Clone, Copy)]
 pub struct HeadOrigin {
-    /// By a search.
+    /// Whether the head was found by a search.
     pub(super) found: bool,
     /// Parts that were not kept.
     pub(super) cut: HttpHeadTruncation,

@@ -13,7 +13,7 @@ pub const URL_VALUES: TextFold = TextFold {
     fold: url,
 };
 
-/// For the part after `?`.
+/// Redaction of the part after `?`.
 pub const QUERY_VALUES: TextFold = TextFold {
     name: "url query",
     fold: query,

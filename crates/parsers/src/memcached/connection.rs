@@ -54,9 +54,9 @@ pub(super) struct MemcachedOpenResponse {
 /// End of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemcachedResponseEnd {
-    /// With the value being skipped.
+    /// The response ends with the value being skipped.
     WithValue,
-    /// After it.
+    /// The response ends after that value.
     Later,
 }
 

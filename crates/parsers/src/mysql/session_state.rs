@@ -29,7 +29,7 @@ enum MysqlUnseenEffects {
     /// No request is missing.
     #[default]
     Nothing,
-    /// No response to one was seen yet.
+    /// A request is missing, and no response to it was seen yet.
     Unanswered,
     /// All responses answered requests that change neither user nor database.
     Harmless,

@@ -30,7 +30,7 @@ pub(super) const SCAN_MAX: u64 = 1024;
 /// Range in which the n-th response answers the n-th request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum CountValidity {
-    /// All requests: nothing is missing.
+    /// Valid for all requests: nothing is missing.
     #[default]
     Exact,
     /// Requests below this number; requests may be missing directly before it.
@@ -51,9 +51,9 @@ pub(super) enum MissingSide {
 /// Place of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseSlot {
-    /// With the request of this number.
+    /// Stored with the request of this number.
     With(u64),
-    /// Separately: its request is unknown, possibly only for now.
+    /// Stored separately: its request is unknown, possibly only for now.
     Apart(u64),
 }
 

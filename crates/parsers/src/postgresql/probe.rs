@@ -121,7 +121,7 @@ pub fn is_client_message(bytes: &[u8]) -> bool {
     typed_header(bytes).map(evidence) != Some(PostgresEvidence::Against)
 }
 
-/// The same for a server.
+/// Whether the bytes may begin with a message of a server.
 pub fn is_server_message(bytes: &[u8]) -> bool {
     let evidence = |(_, wire_len)| server_evidence(bytes, wire_len);
     typed_header(bytes).map(evidence) != Some(PostgresEvidence::Against)

@@ -430,7 +430,7 @@ fn way(mode: MirrorMode, switch: usize, port: Option<SitePort>) -> PacketPath {
     }
 }
 
-/// Description of a way.
+/// Description of the way of the packets.
 fn name(offer: Option<&ModeOffer>, monitors: MonitorLocation) -> String {
     let Some(ModeOffer { mode, .. }) = offer else {
         return SNIFFER.to_owned();

@@ -24,11 +24,11 @@ pub struct StudyPoint {
     pub runs: usize,
     /// Additional bandwidth from monitors to aggregators, in percent of the workload: rate times number of links.
     pub extra: MeanDeviation,
-    /// The same with links weighted.
+    /// Additional bandwidth to aggregators, with links weighted.
     pub weighted: MeanDeviation,
     /// Additional bandwidth from monitors through aggregators to processors.
     pub extra_all: MeanDeviation,
-    /// The same with links weighted.
+    /// Additional bandwidth to processors, with links weighted.
     pub weighted_all: MeanDeviation,
     /// Monitors.
     pub monitors: MeanDeviation,

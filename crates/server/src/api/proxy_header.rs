@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use parsers::proxy_header::{CHECKED_BYTES_MAX, ProxyHeader, ProxyHeaderProbe, is_sound, read};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Reads a header. Returns the client's address; `None` where the header names none: the proxy speaks for itself.
+/// Reads a header. Returns the client's address; `None` if the header names none, because the proxy itself is the
+/// client.
 ///
 /// # Errors
-/// The stream's; [`ErrorKind::InvalidData`] where no valid header comes.
+/// The stream's; [`ErrorKind::InvalidData`] if it does not begin with a valid header.
 pub async fn client(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<SocketAddr>> {
     let mut held = Vec::new();
     loop {

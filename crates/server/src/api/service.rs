@@ -57,7 +57,7 @@ pub(crate) struct ServiceParts {
     /// Addresses that jobs may use as outlets by name.
     pub outlets: NamedOutlets,
     /// Captures and recordings available for queries.
-    pub shelf: Option<RecordingStore>,
+    pub recording_store: Option<RecordingStore>,
     pub limits: ServiceLimits,
     pub lock: FileLock,
 }
@@ -79,7 +79,7 @@ impl Service {
             alerts,
             actions,
             outlets,
-            shelf,
+            recording_store,
             limits,
             lock,
         } = parts;
@@ -114,7 +114,7 @@ impl Service {
                 limits.past,
             ),
             recordings: RecordingRequests::new(
-                shelf,
+                recording_store,
                 jobs.queries.clone(),
                 hub.clone(),
                 limits.past,

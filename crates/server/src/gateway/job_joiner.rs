@@ -48,7 +48,7 @@ struct JoinCheckpoint {
     seq: u64,
     /// Requests that ended before this were emitted.
     through_ns: i64,
-    /// The same by the clocks of the taps.
+    /// Time by the clocks of the taps up to which requests were emitted.
     watermark_ns: i64,
     joined: u64,
     client_only: u64,

@@ -116,7 +116,7 @@ pub(crate) fn lane_facts(
 
 /// Events of the gateway's thread.
 pub(crate) enum GatewayEvent {
-    /// From a connection.
+    /// An event of a connection.
     Arrival(AgentConnectionEvent),
     /// Starts a job; in a network, with its plan or the reason why there is none.
     Start {

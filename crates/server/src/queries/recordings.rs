@@ -20,22 +20,22 @@ use crate::store::service_error::ServiceError;
 
 /// Requests about captures and recordings.
 pub(crate) struct RecordingRequests {
-    shelf: Option<RecordingStore>,
+    recording_store: Option<RecordingStore>,
     queries: QueryChecker,
     hub: Arc<ResultHub>,
     limits: PastLimits,
 }
 
 impl RecordingRequests {
-    /// Accepts requests about the files in `shelf`, if any.
+    /// Accepts requests about the files in `recording_store`, if any.
     pub(crate) fn new(
-        shelf: Option<RecordingStore>,
+        recording_store: Option<RecordingStore>,
         queries: QueryChecker,
         hub: Arc<ResultHub>,
         limits: PastLimits,
     ) -> RecordingRequests {
         RecordingRequests {
-            shelf,
+            recording_store,
             queries,
             hub,
             limits,
@@ -44,20 +44,20 @@ impl RecordingRequests {
 
     /// Ends uploads that make no progress.
     pub(crate) fn expire_uploads(&self) {
-        if let Some(shelf) = &self.shelf {
-            shelf.sent().expire();
+        if let Some(recording_store) = &self.recording_store {
+            recording_store.sent().expire();
         }
     }
 
-    pub(crate) fn shelf(&self) -> Result<&RecordingStore, ServiceError> {
-        self.shelf
+    pub(crate) fn recording_store(&self) -> Result<&RecordingStore, ServiceError> {
+        self.recording_store
             .as_ref()
             .ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
     }
 
     /// Entries that `who` may see.
     pub(crate) fn list(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
-        let all = self.shelf()?.all();
+        let all = self.recording_store()?.all();
         Ok(all
             .into_iter()
             .filter(|entry| may_know(who, entry))
@@ -66,7 +66,10 @@ impl RecordingRequests {
     }
 
     pub(crate) fn get(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
-        let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
+        let found = self
+            .recording_store()?
+            .one(id)
+            .filter(|entry| may_know(who, entry));
         found.ok_or_else(|| {
             ServiceError::Unknown("there is no such recording, or it was deleted".into())
         })
@@ -106,7 +109,7 @@ impl RecordingRequests {
             confidence: asked.confidence,
         };
         let read = self
-            .shelf()?
+            .recording_store()?
             .reader()
             .ask(&entry.path, &query, limits)
             .map_err(|why| match why {
@@ -176,7 +179,7 @@ impl RecordingRequests {
             }
         }
         match entry.told.kind {
-            RecordingKind::Upload => self.shelf()?.sent().remove(id),
+            RecordingKind::Upload => self.recording_store()?.sent().remove(id),
             RecordingKind::Capture => fs::remove_file(&entry.path).map_err(PersistError::Disk)?,
             RecordingKind::DataSet
                 if entry

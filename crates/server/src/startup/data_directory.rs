@@ -49,7 +49,7 @@ pub struct DataDirectory {
     /// Addresses that jobs may use as outlets by name.
     pub outlets: NamedOutlets,
     /// Captures and recordings available for queries.
-    shelf: Option<RecordingStore>,
+    recording_store: Option<RecordingStore>,
     /// Held for the lifetime of the process.
     lock: FileLock,
 }
@@ -125,7 +125,7 @@ impl DataDirectory {
             limits,
             admin_token,
             outlets,
-            shelf: None,
+            recording_store: None,
             lock,
         })
     }
@@ -145,7 +145,7 @@ impl DataDirectory {
         folder: Option<PathBuf>,
         limits: RecordingLimits,
     ) -> Result<(), String> {
-        self.shelf = Some(RecordingStore::open(reader, &self.folder, folder, limits)?);
+        self.recording_store = Some(RecordingStore::open(reader, &self.folder, folder, limits)?);
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl DataDirectory {
             alerts: self.alerts,
             actions: self.actions,
             outlets: self.outlets,
-            shelf: self.shelf,
+            recording_store: self.recording_store,
             limits: self.limits,
             lock: self.lock,
         };

@@ -58,7 +58,7 @@ const TAIL_BATCHES: usize = 64;
 pub struct HistoryUsage {
     /// Bytes of results: of segments, and of the newest rows in the store.
     pub bytes: u64,
-    /// The same of jobs that keep their tuples.
+    /// Bytes of results of jobs that keep their tuples.
     pub tuple_bytes: u64,
     /// Rows removed by retention.
     pub rows_dropped: u64,

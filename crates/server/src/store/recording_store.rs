@@ -437,15 +437,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("a.pcap"), "packets").expect("a file");
         let reader = Arc::new(GrowingFile(AtomicI64::new(0)));
-        let shelf = RecordingStore::open(
+        let recording_store = RecordingStore::open(
             reader.clone(),
             data.path(),
             Some(folder.path().into()),
             RecordingLimits::default(),
         );
-        let shelf = shelf.expect("a shelf");
+        let recording_store = recording_store.expect("a recording store");
         let seen = || {
-            shelf
+            recording_store
                 .all()
                 .iter()
                 .map(|one| one.told.first_ns.clone())
@@ -454,9 +454,12 @@ mod tests {
         for looked in ["0", "1", "2", "2"] {
             assert_eq!(seen(), [Some(looked.to_owned())]);
         }
-        let id = shelf.all()[0].told.id.clone();
+        let id = recording_store.all()[0].told.id.clone();
         assert!(
-            shelf.one(&id).is_some_and(|one| one.looked.is_some()) && shelf.one("r0").is_none()
+            recording_store
+                .one(&id)
+                .is_some_and(|one| one.looked.is_some())
+                && recording_store.one("r0").is_none()
         );
         assert_eq!(reader.0.load(Ordering::Relaxed), 3);
     }

@@ -31,7 +31,7 @@ pub struct PeriodResults {
     pub batches: Vec<Batch>,
     /// Batch and row index of each group, in row order.
     pub groups: Vec<(Vec<u8>, (usize, usize))>,
-    /// The same, by group.
+    /// Batch and row index by group.
     pub place: HashMap<Vec<u8>, (usize, usize)>,
     /// Results of the slices.
     pub slices: PeriodSlices,

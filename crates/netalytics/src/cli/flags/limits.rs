@@ -95,7 +95,7 @@ pub struct LimitFlags {
 }
 
 impl LimitFlags {
-    /// The same for a run.
+    /// The limits in the form that a run needs.
     pub fn of_run(&self) -> runner::MemoryLimits {
         runner::MemoryLimits {
             max: self.memory_max,

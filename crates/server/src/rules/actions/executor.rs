@@ -137,7 +137,7 @@ impl DecisionExecutor {
         let mut fault = None;
         for place in 0..self.stewards.len() {
             let reminded = self
-                .steward(place)
+                .sender(place)
                 .and_then(|one| one.remind(&wanted, ATTEMPT_MAX).map_err(text));
             fault = fault.or(reminded.err().map(|why| self.of(place, &why)));
         }
@@ -223,12 +223,12 @@ impl DecisionExecutor {
     }
 
     fn give(&mut self, place: usize, wanted: &DesiredState) -> Result<(), String> {
-        self.steward(place)?.give(wanted, ATTEMPT_MAX).map_err(text)
+        self.sender(place)?.give(wanted, ATTEMPT_MAX).map_err(text)
     }
 
-    fn steward(&mut self, place: usize) -> Result<&mut DesiredStateSender, String> {
+    fn sender(&mut self, place: usize) -> Result<&mut DesiredStateSender, String> {
         match &mut self.stewards[place] {
-            Some(steward) => Ok(steward),
+            Some(sender) => Ok(sender),
             none => {
                 let named = self.actions.named.get().ok_or("no address is known yet")?;
                 Ok(none.insert(DesiredStateSender::new(

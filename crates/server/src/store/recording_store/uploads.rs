@@ -280,7 +280,7 @@ mod tests {
             bytes: 200,
             time: Duration::from_secs(60),
         };
-        let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
+        let sent = UploadFolder::open(data.path(), limits).expect("a recording store");
         let name = "../../<script>alert(1)</script>\u{202e}.pcap";
         let mut coming = sent.begin(&access("a"), name, Some(4)).expect("room");
         coming.add(b"1234").expect("room");
@@ -329,7 +329,7 @@ mod tests {
             bytes: 400,
             time: Duration::from_secs(60),
         };
-        let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
+        let sent = UploadFolder::open(data.path(), limits).expect("a recording store");
         let kept = |bytes: usize| {
             let mut coming = sent.begin(&access("a"), "", None)?;
             coming.add(&vec![0; bytes])?;
@@ -360,7 +360,7 @@ mod tests {
             .join("uploads")
             .join("0123456789abcdef01234567.json");
         fs::write(&orphan, "{}").expect("a note");
-        let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
+        let sent = UploadFolder::open(data.path(), limits).expect("a recording store");
         assert!(!orphan.exists() && sent.list().len() >= 2);
     }
 
@@ -371,7 +371,7 @@ mod tests {
             time: Duration::ZERO,
             ..RecordingLimits::default()
         };
-        let sent = UploadFolder::open(data.path(), limits).expect("a shelf");
+        let sent = UploadFolder::open(data.path(), limits).expect("a recording store");
         sent.begin(&access("a"), "a", None)
             .and_then(IncomingUpload::finish)
             .expect("kept");

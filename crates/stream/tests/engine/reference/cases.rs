@@ -148,7 +148,7 @@ fn silence_is_zero_as_far_as_the_clock_has_come() {
     let expected = [(0, 0), (10, 0), (20, 1), (30, 0), (40, 1), (50, 0), (60, 0)];
     let clock = [(5, false), (25, true), (45, true), (57, false), (61, false)];
     assert_eq!(counts_over(None, &clock), expected);
-    // In more steps, or without steps between.
+    // The clock advances in more steps, or in one.
     let steps: Vec<(i64, bool)> = (5..=61).map(|now| (now, now == 25 || now == 45)).collect();
     assert_eq!(counts_over(None, &steps), expected);
     assert_eq!(counts_over(None, &[(5, false), (61, false)]).len(), 7);
