@@ -91,16 +91,16 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
         ));
     }
     opened.set_receivers(receivers);
-    let recording_store = RecordingLimits {
+    let limits = RecordingLimits {
         file_bytes: u64::from(flags.upload_mib) << 20,
         bytes: u64::from(flags.uploads_mib) << 20,
         time: Duration::from_secs(u64::from(flags.uploads_hours) * 3600),
     };
     opened
-        .set_shelf(
+        .set_recordings(
             Arc::new(StoredRecordingReader),
             flags.recordings.clone(),
-            recording_store,
+            limits,
         )
         .map_err(|why| wrong_flags(format!("--recordings: {why}")))?;
     let settings = GatewaySettings {

@@ -58,7 +58,7 @@ pub async fn list(
 ) -> Result<JsonResponse<RecordingList>, ApiFailure> {
     let who = caller.at_least(AccessRole::Run)?;
     let read = move |service: &Service| {
-        let limits = service.recordings.recording_store()?.sent().limits;
+        let limits = service.recordings.store()?.sent().limits;
         let recordings = service.recordings.list(&who)?;
         let upload_seconds = limits.time.as_secs();
         Ok(RecordingList {
@@ -92,7 +92,7 @@ pub async fn send(
         move |service: &Service| {
             service
                 .recordings
-                .recording_store()?
+                .store()?
                 .sent()
                 .begin(&who, &params.name, length)
         }
@@ -125,7 +125,7 @@ fn found(service: &Service, who: &ClientAccess, id: &str) -> Result<RecordingVie
     match &one.problem {
         None => Ok(one),
         Some(why) => {
-            service.recordings.recording_store()?.sent().remove(id);
+            service.recordings.store()?.sent().remove(id);
             Err(ServiceError::Invalid(format!(
                 "this is not a readable capture: {why}"
             )))

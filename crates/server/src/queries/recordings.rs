@@ -49,7 +49,7 @@ impl RecordingRequests {
         }
     }
 
-    pub(crate) fn recording_store(&self) -> Result<&RecordingStore, ServiceError> {
+    pub(crate) fn store(&self) -> Result<&RecordingStore, ServiceError> {
         self.recording_store
             .as_ref()
             .ok_or_else(|| ServiceError::Unknown("this server has no recordings".into()))
@@ -57,7 +57,7 @@ impl RecordingRequests {
 
     /// Entries that `who` may see.
     pub(crate) fn list(&self, who: &ClientAccess) -> Result<Vec<RecordingView>, ServiceError> {
-        let all = self.recording_store()?.all();
+        let all = self.store()?.all();
         Ok(all
             .into_iter()
             .filter(|entry| may_know(who, entry))
@@ -66,10 +66,7 @@ impl RecordingRequests {
     }
 
     pub(crate) fn get(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
-        let found = self
-            .recording_store()?
-            .one(id)
-            .filter(|entry| may_know(who, entry));
+        let found = self.store()?.one(id).filter(|entry| may_know(who, entry));
         found.ok_or_else(|| {
             ServiceError::Unknown("there is no such recording, or it was deleted".into())
         })
@@ -109,7 +106,7 @@ impl RecordingRequests {
             confidence: asked.confidence,
         };
         let read = self
-            .recording_store()?
+            .store()?
             .reader()
             .ask(&entry.path, &query, limits)
             .map_err(|why| match why {
@@ -179,7 +176,7 @@ impl RecordingRequests {
             }
         }
         match entry.told.kind {
-            RecordingKind::Upload => self.recording_store()?.sent().remove(id),
+            RecordingKind::Upload => self.store()?.sent().remove(id),
             RecordingKind::Capture => fs::remove_file(&entry.path).map_err(PersistError::Disk)?,
             RecordingKind::DataSet
                 if entry

@@ -139,7 +139,7 @@ impl DataDirectory {
     ///
     /// # Errors
     /// A message for the operator if a folder cannot be used.
-    pub fn set_shelf(
+    pub fn set_recordings(
         &mut self,
         reader: Arc<dyn RecordingReader>,
         folder: Option<PathBuf>,
