@@ -87,7 +87,7 @@ fn rows(text: &str) -> Vec<Value> {
 }
 
 fn start(folder: &Folder) -> RecordingServer {
-    let recording_store = folder.path("recording_store");
+    let recordings = folder.path("recordings");
     check(
         &[
             "record",
@@ -95,7 +95,7 @@ fn start(folder: &Folder) -> RecordingServer {
             "-r",
             CAPTURE,
             "-o",
-            &format!("{recording_store}/shop"),
+            &format!("{recordings}/shop"),
             "-q",
         ],
         0,
@@ -103,15 +103,15 @@ fn start(folder: &Folder) -> RecordingServer {
     );
     std::fs::copy(
         format!("{}/{CAPTURE}", super::ROOT),
-        format!("{recording_store}/shop.pcap"),
+        format!("{recordings}/shop.pcap"),
     )
     .expect("a copy");
-    std::os::unix::fs::symlink("/etc", format!("{recording_store}/elsewhere")).expect("a link");
+    std::os::unix::fs::symlink("/etc", format!("{recordings}/elsewhere")).expect("a link");
     let server = Server::with(
         folder,
         &[
             "--recordings",
-            &recording_store,
+            &recordings,
             "--upload-mib",
             "1",
             "--uploads-mib",
@@ -128,15 +128,15 @@ fn start(folder: &Folder) -> RecordingServer {
 #[test]
 fn recordings_answer_as_in_the_terminal() {
     let folder = Folder::new();
-    let recording_store = start(&folder);
-    let (status, sent) = recording_store.send(&recording_store.admin, HOSTILE, CAPTURE);
+    let server = start(&folder);
+    let (status, sent) = server.send(&server.admin, HOSTILE, CAPTURE);
     assert_eq!(status, 201, "{sent}");
     assert_eq!(sent["name"], "../../<script>alert(1)</script>\u{202e}.pcap");
     assert!(
         sent["first_ns"].is_string() && sent["last_ns"].is_string(),
         "{sent}"
     );
-    let all = recording_store.list(&recording_store.admin);
+    let all = server.list(&server.admin);
     let id = |kind: &str| -> String {
         let one = all
             .iter()
@@ -145,7 +145,7 @@ fn recordings_answer_as_in_the_terminal() {
         one["id"].as_str().expect("an id").to_owned()
     };
     assert_eq!(all.len(), 3, "a link is none of them: {all:?}");
-    let recorded = folder.path("recording_store/shop");
+    let recorded = folder.path("recordings/shop");
     for (kind, file) in [
         ("upload", CAPTURE),
         ("capture", CAPTURE),
@@ -157,8 +157,7 @@ fn recordings_answer_as_in_the_terminal() {
             "PARSE http WHERE url_template = '/search' ORDER BY response_time DESC LIMIT 5 ROWS",
             "PARSE http SINCE 600ms BASELINE 600ms PROCESS (group-count-success: group=client_ip)",
         ] {
-            let (status, answered) =
-                recording_store.query(&recording_store.admin, &id(kind), query);
+            let (status, answered) = server.query(&server.admin, &id(kind), query);
             assert_eq!(status, 200, "{kind} {query}: {answered}");
             let expected = rows(
                 &check(
@@ -172,8 +171,8 @@ fn recordings_answer_as_in_the_terminal() {
             assert_eq!(rows(&answered), expected, "{kind} {query}");
         }
     }
-    let (status, wrong) = recording_store.query(
-        &recording_store.admin,
+    let (status, wrong) = server.query(
+        &server.admin,
         &id("data_set"),
         "PARSE mysql_query PROCESS (count)",
     );
@@ -181,26 +180,18 @@ fn recordings_answer_as_in_the_terminal() {
         status == 400 && wrong.contains("no tuples of mysql_query"),
         "{status} {wrong}"
     );
-    let (status, wrong) = recording_store.query(
-        &recording_store.admin,
-        &id("capture"),
-        "PARSE http PROCESS (cout)",
-    );
+    let (status, wrong) = server.query(&server.admin, &id("capture"), "PARSE http PROCESS (cout)");
     assert!(status == 400 && wrong.contains("place"), "{status} {wrong}");
-    let (status, _) = recording_store.ask(
-        &recording_store.admin,
+    let (status, _) = server.ask(
+        &server.admin,
         &format!("/recordings/{}", id("upload")),
         &["-X", "DELETE"],
     );
     assert_eq!(status, 204);
-    assert_eq!(recording_store.list(&recording_store.admin).len(), 2);
+    assert_eq!(server.list(&server.admin).len(), 2);
     assert_eq!(
-        recording_store
-            .query(
-                &recording_store.admin,
-                &id("upload"),
-                "PARSE http PROCESS (count)"
-            )
+        server
+            .query(&server.admin, &id("upload"), "PARSE http PROCESS (count)")
             .0,
         404
     );
@@ -209,45 +200,35 @@ fn recordings_answer_as_in_the_terminal() {
 #[test]
 fn permissions_of_recordings() {
     let folder = Folder::new();
-    let recording_store = start(&folder);
+    let server = start(&folder);
     let [one, other, raw, view] = ["run", "run", "raw", "view"]
-        .map(|role| recording_store.token(&format!("{role}-{}", rand(role)), role));
-    let (status, sent) = recording_store.send(&one, "shop.pcap", CAPTURE);
+        .map(|role| server.token(&format!("{role}-{}", rand(role)), role));
+    let (status, sent) = server.send(&one, "shop.pcap", CAPTURE);
     assert_eq!(status, 201, "{sent}");
     let id = sent["id"].as_str().expect("an id");
     // Its uploader may run any query; others except admins do not see it.
+    assert_eq!(server.query(&one, id, "PARSE http LIMIT 1 ROWS").0, 200);
     assert_eq!(
-        recording_store.query(&one, id, "PARSE http LIMIT 1 ROWS").0,
-        200
-    );
-    assert_eq!(
-        recording_store
-            .query(&other, id, "PARSE http PROCESS (count)")
-            .0,
+        server.query(&other, id, "PARSE http PROCESS (count)").0,
         404
     );
     assert_eq!(
-        recording_store
-            .query(&recording_store.admin, id, "PARSE http PROCESS (count)")
+        server
+            .query(&server.admin, id, "PARSE http PROCESS (count)")
             .0,
         200
     );
-    assert!(
-        recording_store
-            .list(&other)
-            .iter()
-            .all(|one| one["id"] != id)
-    );
+    assert!(server.list(&other).iter().all(|one| one["id"] != id));
     assert_eq!(
-        recording_store
+        server
             .ask(&other, &format!("/recordings/{id}"), &["-X", "DELETE"])
             .0,
         404
     );
-    assert_eq!(recording_store.ask(&view, "/recordings", &[]).0, 403);
+    assert_eq!(server.ask(&view, "/recordings", &[]).0, 403);
     // Entries of the folder: unredacted texts require raw; numbers over redacted ones do not.
     let of = |kind: &str| -> String {
-        let all = recording_store.list(&recording_store.admin);
+        let all = server.list(&server.admin);
         all.iter().find(|one| one["kind"] == kind).expect("it")["id"]
             .as_str()
             .expect("an id")
@@ -260,11 +241,11 @@ fn permissions_of_recordings() {
         (&one, "data_set", "PARSE http", 403),
         (&raw, "data_set", "PARSE http", 200),
     ] {
-        let (status, said) = recording_store.query(token, &of(kind), query);
+        let (status, said) = server.query(token, &of(kind), query);
         assert_eq!(status, expected, "{kind} {query}: {said}");
     }
     assert_eq!(
-        recording_store
+        server
             .ask(
                 &raw,
                 &format!("/recordings/{}", of("capture")),
@@ -274,9 +255,9 @@ fn permissions_of_recordings() {
         403
     );
     assert_eq!(
-        recording_store
+        server
             .ask(
-                &recording_store.admin,
+                &server.admin,
                 &format!("/recordings/{}", of("capture")),
                 &["-X", "DELETE"]
             )
@@ -284,21 +265,21 @@ fn permissions_of_recordings() {
         204
     );
     assert_eq!(
-        recording_store
+        server
             .ask(
-                &recording_store.admin,
+                &server.admin,
                 &format!("/recordings/{}", of("data_set")),
                 &["-X", "DELETE"]
             )
             .0,
         204
     );
-    assert!(!std::path::Path::new(&folder.path("recording_store/shop")).exists());
+    assert!(!std::path::Path::new(&folder.path("recordings/shop")).exists());
     // Files that are too large, invalid, or exceed the total limit leave nothing behind.
     let large = folder.file("large", &vec![0; 2 << 20]);
-    assert_eq!(recording_store.send(&one, "large", &large).0, 413);
+    assert_eq!(server.send(&one, "large", &large).0, 413);
     let text = folder.file("text", b"no capture at all, whatever it is called");
-    let (status, said) = recording_store.send(&one, "text.pcap", &text);
+    let (status, said) = server.send(&one, "text.pcap", &text);
     assert!(
         status == 400
             && !said["message"]
@@ -310,9 +291,9 @@ fn permissions_of_recordings() {
     for id in ["..%2Fadmin.token", "..", "%00"] {
         assert!(
             [404, 405].contains(
-                &recording_store
+                &server
                     .ask(
-                        &recording_store.admin,
+                        &server.admin,
                         &format!("/recordings/{id}"),
                         &["-X", "DELETE"]
                     )
@@ -326,7 +307,7 @@ fn permissions_of_recordings() {
     assert_eq!(kept, 2, "one file and its note");
     let mut last = 0;
     for _ in 0..12 {
-        last = recording_store.send(&one, "again", CAPTURE).0;
+        last = server.send(&one, "again", CAPTURE).0;
     }
     assert_eq!(last, 429, "there is room for some only");
 }
