@@ -91,6 +91,8 @@ pub(crate) struct SpillRecord {
     pub handshake: UnusualHandshake,
     /// Consecutive wrong checksums of each side.
     pub wrong_checksums: [u8; 2],
+    /// Whether segments longer than an Ethernet frame had right checksums: they are not merged.
+    pub has_large_frames: [bool; 2],
     /// Whether the table has counted its memory.
     pub is_counted: bool,
     /// Continued after idleness: the positions of its streams are known.

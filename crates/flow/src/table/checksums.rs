@@ -17,12 +17,18 @@ impl<S: Default> FlowTable<S> {
     pub(super) fn is_discarded(&mut self, place: u32, side: FlowSide, packet: &Packet<'_>) -> bool {
         let mut flow = self.store.flow_mut(place);
         let checked = flag::CHECKED << side.index();
+        let is_large = packet.segment.len() > FRAME_BYTES;
         if !flow.hot.has(checked) {
+            // Before the packet is judged: it may be rejected because an earlier one was damaged.
+            flow.learn_checksum(side, packet, true);
             return false;
         }
         match packet.verify_checksum() {
             ChecksumStatus::Unknown => return false,
             ChecksumStatus::Right => {
+                if is_large {
+                    flow.spill_mut().has_large_frames[side.index()] = true;
+                }
                 if let Some(spill) = &mut flow.cold.spill {
                     spill.wrong_checksums[side.index()] = 0;
                 }
@@ -30,9 +36,11 @@ impl<S: Default> FlowTable<S> {
             }
             ChecksumStatus::Wrong => {}
         }
-        let wrong = &mut flow.spill_mut().wrong_checksums[side.index()];
+        let spill = flow.spill_mut();
+        let wrong = &mut spill.wrong_checksums[side.index()];
         *wrong += 1;
-        let is_meaningful = *wrong < WRONG_BELIEVED && packet.segment.len() <= FRAME_BYTES;
+        let is_merged = is_large && !spill.has_large_frames[side.index()];
+        let is_meaningful = *wrong < WRONG_BELIEVED && !is_merged;
         flow.hot.put(checked, is_meaningful);
         is_meaningful
     }

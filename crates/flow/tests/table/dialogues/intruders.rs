@@ -431,6 +431,43 @@ fn merged_segments_are_read() {
     }
 }
 
+/// Where segments longer than an Ethernet frame had right checksums, none is merged.
+#[test]
+fn damaged_large_frames_are_discarded() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.segment_size = 8000;
+    talk.handshake();
+    talk.client().send(&[b'x'; 8000]).send(&[b'y'; 8000]);
+    let sent = talk.take();
+    let [(read, discarded), (all, _)] = verified(&sent, |at, bytes| {
+        if at == 4 {
+            bytes[TCP + 16] ^= 0x55;
+        }
+    });
+    assert_eq!((read[0].len(), all[0].len(), discarded), (8000, 16000, 1));
+}
+
+/// The first packet of a sender arrives damaged, and its retransmission counts as a copy.
+#[test]
+fn a_side_is_trusted_after_a_damaged_handshake() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.server().send(b"one");
+    talk.server().send(b"two");
+    let mut sent = talk.take();
+    sent.insert(1, sent[1].clone());
+    let damaged = sent[4].clone();
+    sent.insert(4, damaged);
+    let [(read, discarded), _] = verified(&sent, |at, bytes| match at {
+        1 => bytes[TCP + 16] ^= 0x55,
+        4 => bytes[TCP + 20] ^= 1,
+        _ => {}
+    });
+    assert_eq!((read[1].as_slice(), discarded), (&b"onetwo"[..], 1));
+}
+
 #[test]
 fn datagrams_with_a_wrong_checksum_are_discarded() {
     let ends = ["10.0.0.1:40000", "10.0.0.2:53"].map(|end| end.parse().expect("an address"));
