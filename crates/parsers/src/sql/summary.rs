@@ -47,7 +47,8 @@ pub fn summary(dialect: SqlDialect, sql: &[u8], out: &mut Vec<u8>) {
         let is_name = matches!(place, SummaryPlace::Target | SummaryPlace::Object) && !is_operation;
         let fits = match () {
             () if is_name && any(FILLERS) => continue,
-            () if is_name && !word[0].is_ascii_digit() => {
+            // A quoted name may be empty.
+            () if is_name && word.first().is_some_and(|byte| !byte.is_ascii_digit()) => {
                 let is_kind = place == SummaryPlace::Object && any(OBJECTS);
                 place = match place {
                     SummaryPlace::Object if is_kind => SummaryPlace::Target,
@@ -173,6 +174,9 @@ mod tests {
             ),
             ("SELECT * FROM generate_series(1, 2)", "SELECT"),
             ("COPY t FROM STDIN", "COPY t"),
+            ("SELECT 1 FROM \"\", t", "SELECT t"),
+            ("DROP TABLE \"\"", "DROP TABLE"),
+            ("\"\"", ""),
             ("", ""),
         ] {
             let mut out = b"- ".to_vec();
