@@ -125,11 +125,11 @@ SHOWN = ["loss=1%", "loss=5%", "loss-to-server=5%", "loss-to-client=5%", "bursts
 
 
 def rows(cells):
-    yield "| capture | damage | transactions | findable % | exact % | marked % | half % | missed % | wrong pairs | contradicted | exact with a hole | false halves | found, % of findable | where clients wait |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| capture | damage | checksums | transactions | findable % | exact % | marked % | half % | missed % | wrong pairs | contradicted | exact with a hole | false halves | found, % of findable | where clients wait |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for c in cells:
         shares = " | ".join(percent(c[name], c["transactions"]) for name in ("findable", "exact", "marked", "half", "missed"))
         faults = " | ".join(str(c[name]) for name in FAULTS)
-        yield f"| {c['capture']} | {c['impairment']} | {c['transactions']:,} | {shares} | {faults} | {percent(c['found'], c['findable'])} | {percent(c['waiting_found'], c['waiting_findable'])} |"
+        yield f"| {c['capture']} | {c['impairment']} | {'verified' if c.get('verified') else '–'} | {c['transactions']:,} | {shares} | {faults} | {percent(c['found'], c['findable'])} | {percent(c['waiting_found'], c['waiting_findable'])} |"
 
 
 def table(result):
@@ -150,7 +150,7 @@ def summary(cells):
     for name in dict.fromkeys(c["capture"] for c in cells):
         of = {c["impairment"]: c for c in cells if c["capture"] == name}
         found = [percent(of[s]["found"], of[s]["findable"]) if s in of else "–" for s in SHOWN]
-        wrong = sum(c[fault] for c in of.values() for fault in FAULTS)
+        wrong = sum(c[fault] for c in cells if c["capture"] == name for fault in FAULTS)
         yield f"| {name} | " + " | ".join(found) + f" | {wrong:,} |"
 
 

@@ -50,6 +50,8 @@ pub enum Impairment {
     Header(HeaderFieldKind, f64),
     /// A length in the payload is damaged.
     MessageLength(f64),
+    /// One bit of some segments and datagrams is damaged on the way; the recorded packet is the retransmission.
+    DamagedBit(f64),
     /// Each packet is duplicated, as by two mirrors of the same path; the copy is up to this many nanoseconds later.
     Mirrored(i64),
     /// Clients send their first request with their SYN.
@@ -213,6 +215,7 @@ impl Impairment {
             Impairment::MessageLength(p) => {
                 damage::message_length(recording, &mut seen, p, &mut rng)
             }
+            Impairment::DamagedBit(p) => seen = damage::bit(recording, &seen, p, &mut rng),
             Impairment::Mirrored(by) => forge::mirror(recording, &mut seen, by, &mut rng),
             Impairment::FastOpen => forge::fast_open(&scene, &mut seen),
         }
@@ -242,6 +245,13 @@ impl Impairment {
             self,
             None | Joined(_) | OneSide(_) | Skew(..) | Snaplen(_) | FastOpen
         )
+    }
+
+    /// Whether only checksums show the damage.
+    #[must_use]
+    pub fn is_in_bytes(self) -> bool {
+        use Impairment::{DamagedBit, Header, MessageLength};
+        matches!(self, Header(..) | MessageLength(_) | DamagedBit(_))
     }
 
     /// The share of packets removed, for kinds of packet loss.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checksums;
 pub mod count;
 pub mod ground_truth;
 pub mod impairment;

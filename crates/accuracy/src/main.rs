@@ -11,7 +11,8 @@
 //! `mysql_query:my.pcap`. `--damage`: only damages whose names contain this, or another one such as
 //! `loss-to-server=0.3%`. `--gbps`: the captures of [`SINGLE`], at a pace at which the connection has this many
 //! gigabits per second. `--seeds`: minimum per cell; small captures have more. `--show`: number of faults shown per
-//! cell. `--write`: also writes the damaged files. `--verify-checksums`: as the flag of `query`. Exit code 1 if a value was wrong.
+//! cell. `--write`: also writes the damaged files. `--verify-checksums`: as the flag of `query`. Without it, cells with damaged bytes are
+//! measured twice, the second time with right checksums in the undamaged packets, and verified. Exit code 1 if a value was wrong.
 
 mod matrix;
 
@@ -24,8 +25,17 @@ use accuracy::{FaultKind, GroundTruth, Impairment, OutcomeCounts, PacketRecordin
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
+use matrix::{LARGE, MATRIX, MIXED, REPOSITORY, SINGLE, SMALL};
 
+/// Parsers with a judge.
+const PARSERS: &[&str] = &[
+    "http",
+    "mysql_query",
+    "postgresql",
+    "memcached",
+    "redis",
+    "nfs",
+];
 /// Maximum number of seeds for a small capture; fewer if [`SMALL_PACKETS`] packets have been read.
 const SMALL_SEEDS: u64 = 20;
 const SMALL_PACKETS: u64 = 40_000;
@@ -49,7 +59,7 @@ fn main() -> Result<ExitCode> {
     let mut cells = Vec::new();
     let mut wrong = 0;
     println!("{HEAD}");
-    for (name, input, parser) in captures(&flags) {
+    for (name, input, parser) in captures(&flags)? {
         let mut recording = match input {
             Input::File(path) => PacketRecording::load(&path, flags.packets)?,
             Input::Model(model) => model.recording(),
@@ -58,34 +68,31 @@ fn main() -> Result<ExitCode> {
             recording = recording.at_rate(rate * 1e9);
         }
         recording.verify_checksums = flags.verify_checksums;
-        let truth = GroundTruth::of(&recording, parser);
-        let (transactions, unknown) = truth.size();
+        let verified = recording.verified();
+        let input = MeasuredInput::of(&name, &recording, parser);
+        let verified = MeasuredInput::of(&name, &verified, parser);
+        let (transactions, unknown) = input.truth.size();
         eprintln!(
             "{name}: {} packets, {transactions} transactions, {unknown} responses not placed",
             recording.len()
         );
         for impairment in &impairments {
-            let began = Instant::now();
-            let seeds = flags
-                .seeds
-                .max(SMALL_SEEDS.min(SMALL_PACKETS / recording.len().max(1) as u64));
-            let count = measure(&recording, &truth, parser, *impairment, seeds);
-            println!(
-                "{} {:.1} |",
-                row(&name, *impairment, &count),
-                began.elapsed().as_secs_f64()
-            );
-            show(&count, flags.show);
-            wrong += count.faults.len();
-            cells.push(cell(&name, *impairment, &count));
+            let is_verified_too = impairment.is_in_bytes() && !flags.verify_checksums;
+            for input in [Some(&input), Some(&verified).filter(|_| is_verified_too)] {
+                let Some(input) = input else { continue };
+                let began = Instant::now();
+                let count = input.measure(*impairment, input.seeds(&flags));
+                println!(
+                    "{} {:.1} |",
+                    row(input, *impairment, &count),
+                    began.elapsed().as_secs_f64()
+                );
+                show(&count, flags.show);
+                wrong += count.faults.len();
+                cells.push(cell(input, *impairment, &count));
+            }
             if let Some(folder) = &flags.write {
-                for seed in 0..seeds {
-                    let seen = impairment.apply(&recording, &truth.servers(), seed);
-                    recording.write(
-                        &seen,
-                        &folder.join(format!("{name}.{impairment}.{seed}.pcap")),
-                    )?;
-                }
+                input.write(*impairment, input.seeds(&flags), folder)?;
             }
         }
     }
@@ -101,23 +108,51 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-fn measure(
-    recording: &PacketRecording,
-    truth: &GroundTruth<'_>,
-    parser: &str,
-    impairment: Impairment,
-    seeds: u64,
-) -> OutcomeCounts {
-    let mut count = OutcomeCounts::default();
-    for seed in 0..if impairment.is_by_chance() { seeds } else { 1 } {
-        let seen = impairment.apply(recording, &truth.servers(), seed);
-        count.add(truth.judge(
-            &recording.play(&seen, parser),
-            &seen,
-            impairment.tolerance(),
-        ));
+/// A capture or model, and its transactions.
+struct MeasuredInput<'a> {
+    name: &'a str,
+    parser: &'a str,
+    recording: &'a PacketRecording,
+    truth: GroundTruth<'a>,
+}
+
+impl MeasuredInput<'_> {
+    fn of<'a>(name: &'a str, recording: &'a PacketRecording, parser: &'a str) -> MeasuredInput<'a> {
+        MeasuredInput {
+            name,
+            parser,
+            recording,
+            truth: GroundTruth::of(recording, parser),
+        }
     }
-    count
+
+    fn seeds(&self, flags: &AccuracyFlags) -> u64 {
+        flags
+            .seeds
+            .max(SMALL_SEEDS.min(SMALL_PACKETS / self.recording.len().max(1) as u64))
+    }
+
+    fn measure(&self, impairment: Impairment, seeds: u64) -> OutcomeCounts {
+        let mut count = OutcomeCounts::default();
+        for seed in 0..if impairment.is_by_chance() { seeds } else { 1 } {
+            let seen = impairment.apply(self.recording, &self.truth.servers(), seed);
+            count.add(self.truth.judge(
+                &self.recording.play(&seen, self.parser),
+                &seen,
+                impairment.tolerance(),
+            ));
+        }
+        count
+    }
+
+    /// Writes the damaged files.
+    fn write(&self, impairment: Impairment, seeds: u64, folder: &Path) -> Result<()> {
+        (0..seeds).try_for_each(|seed| {
+            let seen = impairment.apply(self.recording, &self.truth.servers(), seed);
+            let name = format!("{}.{impairment}.{seed}.pcap", self.name);
+            self.recording.write(&seen, &folder.join(name))
+        })
+    }
 }
 
 /// Prints some faults of each kind.
@@ -163,24 +198,21 @@ enum Input {
     Model(&'static Model),
 }
 
-fn captures(flags: &AccuracyFlags) -> Vec<(String, Input, &'static str)> {
+fn captures(flags: &AccuracyFlags) -> Result<Vec<(String, Input, &'static str)>> {
     if let Some((parser, path)) = flags.capture.as_ref().and_then(|c| c.split_once(':')) {
-        let parser = ["http", "mysql_query", "memcached"]
-            .into_iter()
-            .find(|p| *p == parser)
-            .unwrap_or("nfs");
-        return vec![(
-            Path::new(path)
-                .file_stem()
-                .map_or_else(String::new, |s| s.display().to_string()),
-            Input::File(path.into()),
-            parser,
-        )];
+        let parser = PARSERS
+            .iter()
+            .find(|name| **name == parser)
+            .with_context(|| format!("{parser}: not one of {}", PARSERS.join(", ")))?;
+        let name = Path::new(path)
+            .file_stem()
+            .map_or_else(String::new, |s| s.display().to_string());
+        return Ok(vec![(name, Input::File(path.into()), *parser)]);
     }
-    let corpus = testkit::corpus().map(|root| root.join("live-captures"));
-    let shop = Some(PathBuf::from(concat!(
+    let corpus = |folder| testkit::corpus().map(|root| root.join(folder));
+    let repository = Some(PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../captures/shop"
+        "/../../captures"
     )));
     let of = |folder: &Option<PathBuf>, list: &[(&'static str, &'static str, &'static str)]| {
         let Some(folder) = folder else {
@@ -202,13 +234,15 @@ fn captures(flags: &AccuracyFlags) -> Vec<(String, Input, &'static str)> {
         Some(_) => of(&flags.captures, SINGLE),
         None => [
             of(&flags.captures, LARGE),
-            of(&corpus, SMALL),
-            of(&shop, SHOP),
+            of(&corpus("live-captures"), SMALL),
+            of(&corpus("bench"), MIXED),
+            of(&repository, REPOSITORY),
             models,
         ]
         .concat(),
     };
-    all.into_iter()
+    Ok(all
+        .into_iter()
         .map(|(name, input, parser)| (name.to_owned(), input, parser))
         .filter(|(name, ..)| {
             flags
@@ -216,14 +250,14 @@ fn captures(flags: &AccuracyFlags) -> Vec<(String, Input, &'static str)> {
                 .as_ref()
                 .is_none_or(|only| name.contains(only))
         })
-        .collect()
+        .collect())
 }
 
-const HEAD: &str = "| capture | damage | transactions | pairs | wrong pairs | contradicted | exact with a hole | false halves \
+const HEAD: &str = "| capture | damage | checksums | transactions | pairs | wrong pairs | contradicted | exact with a hole | false halves \
 | findable | found of findable | of those that wait | exact | marked | half | missed | s |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
-fn row(name: &str, impairment: Impairment, c: &OutcomeCounts) -> String {
+fn row(input: &MeasuredInput<'_>, impairment: Impairment, c: &OutcomeCounts) -> String {
     let share = |n: usize| format!("{:.2}%", 100.0 * n as f64 / c.transactions.max(1) as f64);
     let found = |(of, n): (usize, usize)| match of {
         0 => "–".to_owned(),
@@ -238,7 +272,13 @@ fn row(name: &str, impairment: Impairment, c: &OutcomeCounts) -> String {
     let faults = faults.map(|kind| c.of(kind).to_string()).join(" | ");
     let shares = [c.exact, c.marked, c.half, c.missed].map(share).join(" | ");
     format!(
-        "| {name} | {impairment} | {} | {} | {faults} | {} | {} | {} | {shares} |",
+        "| {} | {impairment} | {} | {} | {} | {faults} | {} | {} | {} | {shares} |",
+        input.name,
+        if input.recording.verify_checksums {
+            "verified"
+        } else {
+            "–"
+        },
         c.transactions,
         c.pairs,
         share(c.findable),
@@ -247,9 +287,10 @@ fn row(name: &str, impairment: Impairment, c: &OutcomeCounts) -> String {
     )
 }
 
-fn cell(name: &str, impairment: Impairment, c: &OutcomeCounts) -> serde_json::Value {
+fn cell(input: &MeasuredInput<'_>, impairment: Impairment, c: &OutcomeCounts) -> serde_json::Value {
     json!({
-        "capture": name, "impairment": impairment.to_string(), "loss": impairment.loss(), "transactions": c.transactions,
+        "capture": input.name, "impairment": impairment.to_string(),
+        "verified": input.recording.verify_checksums, "loss": impairment.loss(), "transactions": c.transactions,
         "findable": c.findable, "found": c.found, "waiting_findable": c.waiting.0, "waiting_found": c.waiting.1,
         "exact": c.exact, "marked": c.marked, "half": c.half, "missed": c.missed, "pairs": c.pairs,
         "wrong_pairs": c.of(FaultKind::Pair), "contradicted": c.of(FaultKind::Value),

@@ -41,13 +41,27 @@ pub const SMALL: &[(&str, &str, &str)] = &[
     ("mc_text", "mc_text.pcap", "memcached"),
     ("mc_binary", "mc_binary.pcap", "memcached"),
     ("mc_load", "mc_load.pcap", "memcached"),
+    ("redis_bench", "redis_bench.pcap", "redis"),
+    ("redis_mix", "redis_mix.pcap", "redis"),
     ("nfs", "nfs.pcap.gz", "nfs"),
 ];
-/// The recorded shop of the repository.
-pub const SHOP: &[(&str, &str, &str)] = &[
-    ("shop_http", "in.pcap", "http"),
-    ("shop_mysql", "in.pcap", "mysql_query"),
-    ("shop_memcached", "in.pcap", "memcached"),
+/// Many protocols at once, in the corpus.
+pub const MIXED: &[(&str, &str, &str)] = &[
+    ("mixed_http", "mixed_live.pcap.gz", "http"),
+    ("mixed_mysql", "mixed_live.pcap.gz", "mysql_query"),
+    ("mixed_pgsql", "mixed_live.pcap.gz", "postgresql"),
+    ("mixed_memcached", "mixed_live.pcap.gz", "memcached"),
+    ("mixed_redis", "mixed_live.pcap.gz", "redis"),
+    ("mixed_nfs", "mixed_live.pcap.gz", "nfs"),
+];
+/// Captures of the repository: the recorded shop, and the commands of protocols.
+pub const REPOSITORY: &[(&str, &str, &str)] = &[
+    ("shop_http", "shop/in.pcap", "http"),
+    ("shop_mysql", "shop/in.pcap", "mysql_query"),
+    ("shop_memcached", "shop/in.pcap", "memcached"),
+    ("commands_pgsql", "postgresql/in.pcap", "postgresql"),
+    ("commands_redis", "redis/in.pcap", "redis"),
+    ("commands_nfs", "nfs/in.pcap", "nfs"),
 ];
 
 const MS: i64 = 1_000_000;
@@ -124,6 +138,7 @@ pub const MATRIX: &[Impairment] = &[
     Header(HeaderFieldKind::Acknowledgment, 0.005),
     Header(HeaderFieldKind::Length, 0.005),
     MessageLength(0.005),
+    DamagedBit(0.005),
     Mirrored(MS / 100),
     Mirrored(MS),
     FastOpen,

@@ -7,8 +7,12 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use testkit::SentPacket;
 use wire::packet::TcpFlags;
-use wire::{CapturedPacket, Endpoint, FiveTuple, LinkType, Packet, Timestamp, TransportHeader};
+use wire::{
+    CapturedPacket, ChecksumStatus, Endpoint, FiveTuple, LinkType, Packet, Timestamp,
+    TransportHeader,
+};
 
+use crate::checksums;
 use crate::observed_packet::CarriedBytes;
 use crate::{ObservedPacket, PacketDamage};
 
@@ -121,6 +125,22 @@ impl PacketRecording {
             });
         }
         faster
+    }
+
+    /// The same packets with right checksums, as on the wire, for monitors that verify all of them.
+    #[must_use]
+    pub fn verified(&self) -> PacketRecording {
+        let mut verified = PacketRecording {
+            apart: self.apart,
+            verify_checksums: true,
+            ..PacketRecording::new()
+        };
+        for seen in self.whole() {
+            let captured = self.captured(&seen);
+            let bytes = &checksums::completed(&captured);
+            verified.push(&CapturedPacket { bytes, ..captured });
+        }
+        verified
     }
 
     /// Appends a packet, with a time after all others.
@@ -286,6 +306,15 @@ impl PacketRecording {
     pub fn at(&self, ts: i64, src: Endpoint, dst: Endpoint) -> Option<usize> {
         let packet = *self.speaking.get(&ts)?;
         (self.ends(packet) == Some((src, dst))).then_some(packet)
+    }
+
+    /// Whether monitors must discard a packet: they verify checksums, and that of the packet is wrong.
+    #[must_use]
+    pub fn is_discarded(&self, seen: &ObservedPacket) -> bool {
+        let captured = self.captured(seen);
+        let status = Packet::decode(&captured).map(|packet| packet.verify_checksum());
+        self.verify_checksums
+            && !matches!(status, Ok(ChecksumStatus::Right | ChecksumStatus::Unknown))
     }
 
     /// The packet as delivered by a capture source.

@@ -21,7 +21,7 @@ pub struct CaptureView<'a> {
 }
 
 impl CaptureView<'_> {
-    /// Creates the view of the packets `seen`.
+    /// Creates the view of the packets `seen`. Discarded ones are missing.
     #[must_use]
     pub fn of<'a>(truth: &GroundTruth<'a>, seen: &[ObservedPacket]) -> CaptureView<'a> {
         let recording = truth.recording;
@@ -34,9 +34,16 @@ impl CaptureView<'_> {
             damaged: vec![false; n],
             there: vec![Vec::new(); recording.streams()],
         };
-        for one in seen.iter().filter(|one| one.kind != PacketDamage::Forged) {
-            view.add(one, truth);
-        }
+        let counts = |one: &&ObservedPacket| match one.kind {
+            PacketDamage::Whole | PacketDamage::Cut => true,
+            PacketDamage::DamagedHeader | PacketDamage::DamagedPayload => {
+                !recording.is_discarded(one)
+            }
+            PacketDamage::Forged => false,
+        };
+        seen.iter()
+            .filter(counts)
+            .for_each(|one| view.add(one, truth));
         for pieces in &mut view.there {
             *pieces = joined(std::mem::take(pieces));
         }

@@ -1,10 +1,15 @@
 //! Modified packets: truncated, or with damaged fields.
 
 use testkit::SeededRng;
+use wire::{Packet, TransportHeader};
 
 use super::HeaderFieldKind;
+use crate::checksums;
 use crate::segment::{EditableSegment, flags};
 use crate::{ObservedPacket, PacketDamage, PacketRecording};
+
+/// Length of the two ports of a TCP or UDP header.
+const PORT_BYTES: usize = 4;
 
 /// Truncates every packet to `len` bytes.
 pub fn cut(recording: &PacketRecording, seen: &mut [ObservedPacket], len: usize) {
@@ -71,6 +76,51 @@ pub fn message_length(
         one.kind = PacketDamage::DamagedPayload;
         one.bytes = Some(segment.into_bytes().into());
     }
+}
+
+/// Damages one bit of some segments and datagrams, half of the time in the first bytes. The recorded packet follows
+/// within the same microsecond, as the retransmission.
+pub fn bit(
+    recording: &PacketRecording,
+    seen: &[ObservedPacket],
+    p: f64,
+    rng: &mut SeededRng,
+) -> Vec<ObservedPacket> {
+    let mut out = Vec::with_capacity(seen.len());
+    for one in seen {
+        let damaged = rng.chance(p).then(|| with_damaged_bit(recording, one, rng));
+        out.extend(damaged.flatten());
+        out.push(one.clone());
+    }
+    out
+}
+
+fn with_damaged_bit(
+    recording: &PacketRecording,
+    one: &ObservedPacket,
+    rng: &mut SeededRng,
+) -> Option<ObservedPacket> {
+    const FIRST: u64 = 64;
+    let captured = recording.captured(one);
+    let packet = Packet::decode(&captured).ok()?;
+    if !matches!(
+        packet.transport,
+        TransportHeader::Tcp(_) | TransportHeader::Udp
+    ) {
+        return None;
+    }
+    // With another port, it is a packet of another flow.
+    let start = checksums::offset_in(&captured, packet.segment) + PORT_BYTES;
+    let len = packet.segment.len().checked_sub(PORT_BYTES)? as u64;
+    let len = if rng.chance(0.5) { len.min(FIRST) } else { len };
+    let mut bytes = captured.bytes.to_vec();
+    bytes[start + rng.below(len) as usize] ^= 1 << rng.below(8);
+    Some(ObservedPacket {
+        ts: one.ts.plus(-500),
+        kind: PacketDamage::DamagedPayload,
+        bytes: Some(bytes.into()),
+        ..one.clone()
+    })
 }
 
 /// Position of the length in a message.

@@ -31,6 +31,7 @@ impl fmt::Display for Impairment {
             Impairment::Stray(stray, p) => write!(f, "stray-{}={}", stray.name(), percent(p)),
             Impairment::Header(field, p) => write!(f, "{}={}", field.name(), percent(p)),
             Impairment::MessageLength(p) => write!(f, "message-length={}", percent(p)),
+            Impairment::DamagedBit(p) => write!(f, "damaged-bit={}", percent(p)),
             Impairment::Mirrored(by) => write!(f, "mirrored={}", ms(by)),
             Impairment::FastOpen => write!(f, "fast-open"),
         }
@@ -81,6 +82,7 @@ impl FromStr for Impairment {
             "acknowledgment" => Impairment::Header(HeaderFieldKind::Acknowledgment, percent()?),
             "ip-length" => Impairment::Header(HeaderFieldKind::Length, percent()?),
             "message-length" => Impairment::MessageLength(percent()?),
+            "damaged-bit" => Impairment::DamagedBit(percent()?),
             "mirrored" => Impairment::Mirrored(ms(amount)?),
             "fast-open" => Impairment::FastOpen,
             _ => bail!("no impairment is called {name}"),
@@ -169,6 +171,7 @@ mod tests {
             "snaplen=96",
             "stray-syn=1%",
             "ip-length=1%",
+            "damaged-bit=0.5%",
             "mirrored=1ms",
             "fast-open",
         ] {

@@ -60,6 +60,15 @@ const IMPAIRMENTS: &[(&str, usize)] = &[
     ("fast-open", 99),
 ];
 
+/// Damage that only checksums show. With right ones in the undamaged packets, verified, nothing is wrong.
+const IN_BYTES: &[&str] = &[
+    "acknowledgment=0.5%",
+    "ip-length=0.5%",
+    "message-length=0.5%",
+    "damaged-bit=0.5%",
+    "damaged-bit=5%",
+];
+
 /// Lower minimum for the captures of one parser: connections of redis-benchmark have about ten packets.
 const LESS: &[(&str, &str, usize)] = &[("redis", "shuffle=5ms", 60)];
 
@@ -78,16 +87,7 @@ fn check(capture: PathBuf, parser: &str) {
             .iter()
             .find(|(of, impairment, _)| (of, impairment) == (&parser, name));
         let found_min = less.map_or(found_min, |(_, _, found_min)| found_min);
-        let impairment: Impairment = name.parse().expect("an impairment");
-        let mut count = OutcomeCounts::default();
-        for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
-            let seen = impairment.apply(&recording, &truth.servers(), seed);
-            count.add(truth.judge(
-                &recording.play(&seen, parser),
-                &seen,
-                impairment.tolerance(),
-            ));
-        }
+        let count = measure(&recording, &truth, parser, name);
         if let Some(first) = count.faults.first() {
             failures.push(format!(
                 "{name}: {} are wrong, as {first}",
@@ -107,20 +107,63 @@ fn check(capture: PathBuf, parser: &str) {
     );
 }
 
+fn measure(
+    recording: &PacketRecording,
+    truth: &GroundTruth<'_>,
+    parser: &str,
+    impairment: &str,
+) -> OutcomeCounts {
+    let impairment: Impairment = impairment.parse().expect("an impairment");
+    let mut count = OutcomeCounts::default();
+    for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
+        let seen = impairment.apply(recording, &truth.servers(), seed);
+        count.add(truth.judge(
+            &recording.play(&seen, parser),
+            &seen,
+            impairment.tolerance(),
+        ));
+    }
+    count
+}
+
+fn check_verified(capture: PathBuf, parser: &str) {
+    let recording = PacketRecording::load(&capture, usize::MAX).expect("a capture");
+    let recording = recording.verified();
+    let truth = GroundTruth::of(&recording, parser);
+    assert!(truth.size().0 > 20, "{}", capture.display());
+    for name in IN_BYTES {
+        let count = measure(&recording, &truth, parser, name);
+        assert!(
+            count.faults.is_empty(),
+            "{}, {name}: {}",
+            capture.display(),
+            count.faults[0]
+        );
+    }
+}
+
 fn check_live(capture: &str, parser: &str) {
     if let Some(root) = testkit::corpus() {
         check(root.join("live-captures").join(capture), parser);
     }
 }
 
+fn in_repository(capture: &str) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures")).join(capture)
+}
+
 fn check_shop(parser: &str) {
-    check(
-        PathBuf::from(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../captures/shop/in.pcap"
-        )),
-        parser,
-    );
+    check(in_repository("shop/in.pcap"), parser);
+}
+
+#[test]
+fn damaged_bytes_are_discarded_where_checksums_are_verified() {
+    check_verified(in_repository("shop/in.pcap"), "http");
+    check_verified(in_repository("shop/in.pcap"), "mysql_query");
+    check_verified(in_repository("shop/in.pcap"), "memcached");
+    check_verified(in_repository("postgresql/in.pcap"), "postgresql");
+    check_verified(in_repository("redis/in.pcap"), "redis");
+    check_verified(in_repository("nfs/in.pcap"), "nfs");
 }
 
 #[test]

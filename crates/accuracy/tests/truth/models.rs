@@ -49,6 +49,11 @@ const VERIFIED_CELLS: &[(&str, &str, u64, usize)] = &[
     ("redis_async", "message-length=0.5%", 6, 50),
     ("redis_batches", "message-length=0.5%", 6, 50),
     ("mc_text_async", "message-length=0.5%", 4, 50),
+    ("mc_binary_async", "message-length=0.5%", 4, 50),
+    ("http_proxied", "message-length=0.5%", 4, 50),
+    ("mysql_proxied", "message-length=0.5%", 4, 50),
+    ("redis_async", "damaged-bit=1%", 4, 95),
+    ("http_batches", "damaged-bit=1%", 4, 95),
 ];
 
 #[test]
