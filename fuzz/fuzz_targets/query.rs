@@ -13,7 +13,11 @@ fuzz_target!(|text: &str| {
             assert!(!planner::explain(&plan).is_empty());
             let parsed = ParsedText::new(text);
             let statements = query::sql_spelling(&parsed, &query);
-            for other in statements.into_iter().flatten().chain([query::parse_spelling(&parsed)]) {
+            for other in statements
+                .into_iter()
+                .flatten()
+                .chain([query::parse_spelling(&parsed)])
+            {
                 let again = query::check(&other, &schemas, &HostTable::default());
                 assert!(again.is_ok(), "{other}");
             }
