@@ -154,7 +154,8 @@ impl QuicFlow {
         payload
     }
 
-    /// Handles an Initial packet that no key opens. Truncated, it is taken for one of the connection.
+    /// Handles an Initial packet that no key opens: a late copy after the end of a handshake; truncated, one of the
+    /// connection.
     fn unread(
         &mut self,
         direction: Direction,
@@ -162,6 +163,9 @@ impl QuicFlow {
         ts: Timestamp,
         out: &mut ParserOutput<'_>,
     ) {
+        if self.handshake.is_none() && !self.over[0].is_empty() {
+            return;
+        }
         out.counters.protected_messages += 1;
         if let Some(handshake) = self.handshake.as_deref_mut().filter(|_| !packet.whole) {
             handshake.gap = true;

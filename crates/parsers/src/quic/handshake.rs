@@ -126,9 +126,13 @@ impl QuicHandshake {
         if packet.version == self.version {
             return self.keys[direction as usize].open(packet, room);
         }
-        // Compatible version negotiation (RFC 9368): the same connection ID, other keys.
+        // The same connection ID, other keys: after a Version Negotiation, or if the server chooses another version
+        // (RFC 9368).
         let mut keys = both(packet.version, &self.id);
         let payload = keys[direction as usize].open(packet, room)?;
+        if direction == Direction::ClientToServer && !self.crypto[1].has_start() {
+            self.crypto = Default::default();
+        }
         self.version = packet.version;
         self.keys = keys;
         Some(payload)

@@ -213,14 +213,21 @@ fn server_may_choose_the_other_version() {
 
 #[test]
 fn version_negotiation_continues_the_handshake() {
-    let other = b"otherids";
-    let mut talk = talk_with(&["version", "version_offered", "handshake_time_ns", "quality"]);
-    talk.datagram(C, &Sender::client().hello())
-        .datagram(S, &version_negotiation())
-        .datagram(C, &Sender::new(C, QuicVersion::V2, other).hello())
-        .datagram(S, &Sender::new(S, QuicVersion::V2, other).answer())
-        .datagram(C, SHORT);
-    assert_eq!(talk.rows(), ["v2 v1 4000 exact"]);
+    for id in [&b"otherids"[..], FIRST_ID] {
+        let mut talk = talk_with(&[
+            "version",
+            "version_offered",
+            "handshake_time_ns",
+            "retransmissions",
+            "quality",
+        ]);
+        talk.datagram(C, &Sender::client().hello())
+            .datagram(S, &version_negotiation())
+            .datagram(C, &Sender::new(C, QuicVersion::V2, id).hello())
+            .datagram(S, &Sender::new(S, QuicVersion::V2, id).answer())
+            .datagram(C, SHORT);
+        assert_eq!(talk.rows(), ["v2 v1 4000 0 exact"]);
+    }
 }
 
 #[test]
@@ -278,6 +285,7 @@ fn connections_of_one_flow_have_a_tuple_each() {
         .datagram(C, SHORT);
     let row = "shop.test v1 TLS_AES_256_GCM_SHA384 2000 1000 exact";
     assert_eq!(talk.rows(), [row, row]);
+    assert_eq!(talk.counters.protected_messages, 0);
 }
 
 #[test]
