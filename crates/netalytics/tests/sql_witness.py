@@ -19,7 +19,7 @@ STATEMENTS = [
     "SELECT path, response_time_ns FROM http WHERE response_time_ns BETWEEN 100000 AND 20000000 AND path LIKE '/_%' ORDER BY response_time_ns DESC, path LIMIT 17",
     "SELECT h.path, h.status AS code FROM http h WHERE h.status NOT IN (200, 304) AND h.path NOT LIKE '%.css' ORDER BY 2 DESC, ts LIMIT 20",
     "SELECT CASE status WHEN 200 THEN 'fine' WHEN 404 THEN 'missing' END AS word, count(*) AS n FROM http GROUP BY word ORDER BY n DESC, word",
-    "SELECT path, sum(response_bytes) AS bytes FROM http GROUP BY path HAVING sum(response_bytes) / count(*) > 1000 ORDER BY bytes DESC, path LIMIT 10;",
+    "SELECT path, sum(response_bytes) AS bytes FROM http GROUP BY path HAVING sum(response_bytes) / count(*) > 100 ORDER BY bytes DESC, path LIMIT 10;",
     "SELECT coalesce(status, 0) AS code, count(*) AS n FROM http WHERE NOT (method = 'GET' AND status = 200) OR status IS NULL GROUP BY code ORDER BY code",
     "SELECT host, p99(response_time_ns) AS slow, median(response_time_ns) AS usual FROM http GROUP BY host ORDER BY host",
     "SELECT count(DISTINCT url) FILTER (WHERE status = 200) AS urls, avg(response_time_ns) FILTER (WHERE method = 'GET') AS mean, count(*) AS n FROM http",
