@@ -209,7 +209,9 @@ await step("a value opens its tuples, a tuple its flow", async () => {
   await page.getByRole("button", { name: "Table", exact: true }).click();
   await page.locator(".strip .bars button").nth(-4).click();
   const row = page.locator(".rows tbody tr").filter({ has: page.locator(".pick") }).first();
-  const [group, count] = [await row.locator(".pick bdi").textContent(), await row.locator("td").nth(1).textContent()];
+  const group = await row.locator(".pick bdi").textContent();
+  // The number of an approximate window has a mark; that of its stored tuples has none.
+  const count = (await row.locator("td").nth(1).textContent()).replace("~", "");
   await row.locator("td.measure .number").focus();
   await page.keyboard.press("Enter");
   const drawer = page.getByRole("dialog");
