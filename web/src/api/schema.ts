@@ -1309,7 +1309,7 @@ export interface StreamLimits {
 export interface TapAccount {
   /** Client's tap only. */
   client_only: number;
-  /** Both taps. */
+  /** Requests seen at both taps. */
   joined: number;
   /** Server's tap only. */
   server_only: number;

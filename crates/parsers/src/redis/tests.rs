@@ -392,17 +392,17 @@ fn page_states_the_size_of_the_parser() {
             .filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
             .count()
     };
-    let values = count(include_str!("resp.rs"));
-    let names = count(include_str!("commands.rs"));
-    let rest = [
+    let files = [
         include_str!("../redis.rs"),
+        include_str!("resp.rs"),
+        include_str!("commands.rs"),
         include_str!("probe.rs"),
         include_str!("redact.rs"),
         include_str!("subscriptions.rs"),
     ];
-    let all = values + names + rest.map(count).iter().sum::<usize>();
+    let all: usize = files.map(count).iter().sum();
     let page = include_str!("../../../../docs/write-a-parser.md");
-    let said = format!("{all} lines, of which {values} are its values and {names} the names");
+    let said = format!("{all} lines without tests and comments");
     assert!(page.contains(&said), "{said}");
 }
 
