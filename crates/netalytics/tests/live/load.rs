@@ -169,9 +169,12 @@ impl Load {
         counts
     }
 
-    /// Request of a row.
+    /// Request of a row. `None`: of another phase, or without a status, because its monitor ended before the response.
     pub fn asked(&self, phase: &Phase, row: &Value) -> Option<Asked> {
         let what = if !row["path"].is_null() {
+            if row["status"].is_null() {
+                return None;
+            }
             format!("{} {}", text(&row["path"]), text(&row["status"]))
         } else if !row["query"].is_null() {
             text(&row["query"])
