@@ -179,15 +179,16 @@ def guide(rows):
     return table((f"rate at {GUIDE_PPS:,} packets/s", "samples/s", "CPU, % of a core", f"error of the count of {GUIDE_SECONDS} s, ± %: all packets", "1 % of them", "0.01 %"), lines)
 
 
-def coverage(rows):
-    """Measurements whose interval contains the number of forwarded packets, and their number."""
-    found = [row for row in rows if row["method"] == "sflow" and row["rate"] > 1 and row["reports"] >= 30 and not row["lost_datagrams"]]
+def coverage(rows, with_requests):
+    """Measurements whose interval contains the number of forwarded packets, and their number; with or without request/response traffic."""
+    found = [row for row in rows if row["method"] == "sflow" and row["rate"] > 1 and row["reports"] >= 30 and not row["lost_datagrams"] and (row["block"] == "requests") == with_requests]
     hits = sum(abs(row["reports"] * row["rate"] / row["forwarded"] - 1) * 100 <= half_width(row["reports"], row["rate"]) for row in found)
     return hits, len(found)
 
 
 def page(rows, empty, of):
-    hits, all_of = coverage(rows)
+    hits, all_of = coverage(rows, False)
+    late_hits, late_all = coverage(rows, True)
     threads = sum(row["switch_cpu_s"] for row in rows)
     main = min(100, 100 * sum(row["switch_main_cpu_s"] for row in rows) / threads)
     lost = sum(row["lost_datagrams"] for row in rows)
@@ -195,7 +196,7 @@ def page(rows, empty, of):
     text = (f"Measured {of['date']}: {of['cores']} cores ({of['cpu']}), Linux {of['kernel']}, {of['switch']}, {of['netalytics']}; {of['runs']:.0f} runs of "
             f"{of['seconds']:g} s or more per cell, in {of['took_seconds'] / 60:.0f} minutes. Load average before: {of['load_before']:.1f}. Values are means with 95 % intervals.\n\n"
             f"Of {of['balanced_packets']:,} packets, each was forwarded or counted as dropped at the switch's sockets. {main:.1f} % of the switch's CPU time is its main thread's. "
-            f"{empty} measurements without a packet are left out. The collector lost {lost:.0f} of {lost + sent:.0f} datagrams. In {hits} of {all_of} measurements with sFlow, the 95 % interval contains the number of packets.\n\n")
+            f"{empty} measurements without a packet are left out. The collector lost {lost:.0f} of {lost + sent:.0f} datagrams. The 95 % interval of sFlow contains the number of packets in {hits} of {all_of} measurements, and in {late_hits} of {late_all} with request/response traffic, where the collector competes with the hosts for the cores and counts reports late.\n\n")
     text += (f"Without measurement, a forwarded packet takes {values(rows, 'ns', block='bursts', method='none'):,.0f} ns of the switch in bursts, "
              f"and {values(rows, 'ns', block='flows', method='none'):,.0f} ns at 8,600 packets/s.\n\n")
     parts = (("Figures 2 and 9: throughput", bulk), ("Cost per sample", cost_table), ("Figures 3 and 4: request/response", workloads), ("Figure 5: pinning", pinning),
