@@ -27,6 +27,7 @@ mod result_cache;
 pub mod resync;
 mod sql;
 pub mod template;
+pub mod template_with_ids;
 mod write_boundaries;
 
 pub mod dns;

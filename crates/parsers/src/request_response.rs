@@ -1,11 +1,11 @@
-//! A parser for any protocol in which a server answers requests in order. A protocol supplies message ends
+//! A parser for any protocol of requests and responses, in order or with correlation ids. A protocol supplies message ends
 //! ([`RequestResponseProtocol::cut`]), possible message starts ([`RequestResponseProtocol::next`]), and the fields of its tuple
 //! ([`RequestResponseProtocol::write`]); everything else has a default that a more complex protocol overrides.
 //!
 //! This module handles the rest: heads in several segments (copied, bounded), bodies (skipped, not copied),
 //! messages whose end is known only from later bytes, pairing across gaps ([`crate::pairing`]), times,
-//! lengths, qualities, halves, and counters. `template.rs` is the simple case; `redis.rs` uses nearly all
-//! features. Protocols with responses out of order need their own parser.
+//! lengths, qualities, halves, and counters. `template.rs` is the simple case, `template_with_ids.rs` that of responses in
+//! any order; `redis.rs` uses nearly all features.
 
 use tuple::{FieldId, TupleWriter};
 
@@ -14,6 +14,7 @@ use crate::pairing::{ResponseExpectation, ResponseMatch};
 
 mod byte_stream;
 mod connection;
+mod ids;
 mod losses;
 mod tuples;
 
@@ -42,6 +43,8 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     const KEPT_BYTES_MAX: usize = 8 * 1024;
     /// Whether the protocol has messages other than requests and their responses.
     const TALK: ExchangePattern = ExchangePattern::OneForOne;
+    /// Whether messages have correlation ids, so that responses come in any order.
+    const IDS: CorrelationIds = CorrelationIds::None;
 
     /// Cuts the first message from `bytes`, which start with it, or the part that determines how to continue.
     /// Repeated calls return the same.
@@ -62,6 +65,19 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     fn believe(&self, direction: Direction, bytes: &[u8], found: MessagePosition) -> bool {
         let _ = (direction, bytes);
         found != MessagePosition::Anywhere
+    }
+
+    /// Correlation id of a message, by its head. `None`: the message has none. Not called without
+    /// [`RequestResponseProtocol::IDS`].
+    fn id(direction: Direction, head: &[u8]) -> Option<u64> {
+        let _ = (direction, head);
+        None
+    }
+
+    /// Correlation id of the message that continues a response after the message with this head: that of the response,
+    /// unless a protocol chains them.
+    fn id_of_rest(head: &[u8]) -> Option<u64> {
+        Self::id(Direction::ServerToClient, head)
     }
 
     /// Handles the head of a request; returns whether it is answered.
@@ -136,6 +152,17 @@ pub enum ExchangePattern {
     /// Some requests are not answered, or the server sends unsolicited messages: missing bytes may hide no
     /// message that counts.
     Freely,
+}
+
+/// Use of correlation ids in a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CorrelationIds {
+    /// There are none: responses come in the order of requests.
+    None,
+    /// No id is used twice.
+    Unique,
+    /// An id is used again after its response.
+    Reused,
 }
 
 /// Role of a server message.

@@ -233,14 +233,15 @@ mod tests {
     fn the_page_shows_this_code() {
         let page = include_str!("../../../docs/write-a-parser.md");
         let code = include_str!("template.rs");
+        let all = [code, include_str!("template_with_ids.rs")].concat();
         let shown: Vec<&str> = page
             .split("```rust\n")
             .skip(1)
             .filter_map(|s| s.split("\n```").next())
             .collect();
-        assert_eq!(shown.len(), 3);
+        assert_eq!(shown.len(), 4);
         for part in shown.iter().flat_map(|s| s.split("\n\n")) {
-            assert!(code.contains(part), "not in template.rs:\n{part}");
+            assert!(all.contains(part), "not in the templates:\n{part}");
         }
         let product = code
             .split("#[cfg(test)]\nmod tests")

@@ -17,7 +17,8 @@
 //!    it are held until enough later rounds agree, and become halves when one does not (`trial`). A round that cannot have
 //!    as many responses as requests, whatever is missing, shows that the client does not wait.
 //! 5. **A name** overrides any count: a response that names its request answers it ([`TransactionQueue::response_to`]).
-//!    While every response does, nothing is counted and there are no rounds (`queue::IdMatching::Unique`).
+//!    While every response does, nothing is counted and there are no rounds (`queue::IdMatching::Unique`). Protocols whose
+//!    responses come in any order never count (`queue::IdMatching::AnyOrder`).
 //!
 //! Uncertain pairs are returned as halves: two halves are true, a wrong pair is not.
 //!

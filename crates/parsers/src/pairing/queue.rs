@@ -71,6 +71,8 @@ pub(super) enum IdMatching {
     None,
     /// A response names its request, and names are unique.
     Unique,
+    /// The same, and responses come in any order.
+    AnyOrder,
 }
 
 /// Selection of requests that are answered.
@@ -356,7 +358,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             );
         }
         let hole = self.begin_answer(place);
-        if self.naming == IdMatching::Unique {
+        if self.naming != IdMatching::None {
             self.doubt_responses(hole);
             return self.put_apart(first, place, hole);
         }
@@ -580,7 +582,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             // The response to an evicted request will follow and must be counted.
             let is_counted = front.outcome != TransactionOutcome::BrokenOff
                 || front.expects == ResponseExpectation::Nothing
-                || self.naming == IdMatching::Unique;
+                || self.naming != IdMatching::None;
             let hole = front.unsettled_hole();
             let is_silent = front.outcome == TransactionOutcome::Silent;
             let is_missing =

@@ -92,6 +92,11 @@ impl<T> SlotQueue<T> {
         }
     }
 
+    /// All slots in any order, also unused ones, which keep old contents.
+    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        std::iter::once(&mut self.one).chain(&mut self.more)
+    }
+
     #[inline]
     fn at(&mut self, place: usize) -> &mut T {
         if place == 0 {

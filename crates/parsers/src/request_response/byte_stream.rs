@@ -59,12 +59,26 @@ pub enum ServerMessageTarget {
     Nothing,
     /// The transaction of its request.
     Request(ResponseSlot),
+    /// The same; the response goes on with a later message, found by its id.
+    RequestInPart(ResponseSlot),
     /// Its own tuple.
     Unsolicited,
     /// None.
     Aside,
     /// None; it counts as missing.
     Fragment,
+}
+
+impl ServerMessageTarget {
+    /// The slot of the response that the message belongs to.
+    pub fn slot(self) -> Option<ResponseSlot> {
+        match self {
+            ServerMessageTarget::Request(slot) | ServerMessageTarget::RequestInPart(slot) => {
+                Some(slot)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Stored parts of a message.

@@ -6,10 +6,12 @@ use wire::{TcpSeq, Timestamp};
 use super::byte_stream::{
     MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget,
 };
+use super::ids::RequestIds;
 use super::{
-    ExchangePattern, MessageBoundary, MessageSuccessor, RequestResponseProtocol, ServerMessageRole,
+    CorrelationIds, ExchangePattern, MessageBoundary, MessageSuccessor, RequestResponseProtocol,
+    ServerMessageRole,
 };
-use crate::pairing::{ResponseSlot, TransactionQueue};
+use crate::pairing::{ResponseExpectation, ResponseSlot, TransactionQueue};
 use crate::{
     Direction, MessageSpan, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment,
 };
@@ -24,6 +26,7 @@ pub struct RequestResponseParser<M> {
     pub(super) server: MessageByteStream,
     pub(super) transactions: TransactionQueue<ParsedMessage<M>, ParsedMessage<M>>,
     pub(super) request: u64,
+    pub(super) ids: RequestIds,
     pub(super) answering: ServerMessageTarget,
     /// The response that the server's next message continues.
     pub(super) open: Option<ResponseSlot>,
@@ -47,7 +50,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     /// For [`crate::ProtocolDefinition::start`].
     #[must_use]
     pub fn start() -> Box<dyn StreamParser> {
-        let transactions = TransactionQueue::of_messages_from(M::BYTES_MIN);
+        let transactions = match M::IDS {
+            CorrelationIds::None => TransactionQueue::of_messages_from(M::BYTES_MIN),
+            _ => TransactionQueue::of_messages_from(M::BYTES_MIN).with_ids(),
+        };
         Box::new(RequestResponseParser::<M> {
             protocol: M::default(),
             client: MessageByteStream::default(),
@@ -59,6 +65,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                     .with_unsolicited_messages(),
             },
             request: 0,
+            ids: RequestIds::default(),
             answering: ServerMessageTarget::Nothing,
             open: None,
             unsolicited: ParsedMessage::default(),
@@ -242,10 +249,11 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         if lane.state == MessageStreamState::Between {
             lane.bytes = length;
             if direction == Direction::ClientToServer {
+                self.release_slots(out);
                 self.transactions
                     .make_room(out, |request| request.head.capacity());
             }
-            self.begin(direction, head, span, part);
+            self.begin(direction, head, span, part, out);
             out.counters.evicted_requests += self.transactions.take_evicted();
         } else {
             lane.bytes = lane.bytes.saturating_add(length);
@@ -258,22 +266,52 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         part.head
     }
 
-    fn begin(&mut self, direction: Direction, head: &[u8], span: MessageSpan, part: MessagePart) {
+    fn begin(
+        &mut self,
+        direction: Direction,
+        head: &[u8],
+        span: MessageSpan,
+        part: MessagePart,
+        out: &mut ParserOutput<'_>,
+    ) {
+        if direction == Direction::ClientToServer {
+            return self.begin_request(head, span, out);
+        }
+        self.server.found = false;
+        if M::IDS != CorrelationIds::None {
+            self.begin_response_by_id(head, span, out);
+        } else {
+            self.begin_response(head, span);
+        }
+        if self.answering.slot().is_none() {
+            let place = self.server.place;
+            let role = self.unsolicited.role;
+            if role != ServerMessageRole::Fragment && part.rest.is_none() {
+                let end = place.behind(self.server.bytes);
+                self.transactions.pass(direction, place.seq, end);
+            }
+        }
+    }
+
+    fn begin_request(&mut self, head: &[u8], span: MessageSpan, out: &mut ParserOutput<'_>) {
+        let place = self.client.place;
+        let found = std::mem::take(&mut self.client.found);
+        let expects = self.protocol.request(head);
+        let (number, request) = self.transactions.request(span.first, place, expects, found);
+        self.request = number;
+        request.begin(span, ServerMessageRole::Answer);
+        if M::IDS != CorrelationIds::None && expects != ResponseExpectation::Nothing {
+            self.note_id(head, number, out);
+        }
+    }
+
+    fn begin_response(&mut self, head: &[u8], span: MessageSpan) {
         let RequestResponseParser {
             protocol,
             transactions,
             ..
         } = self;
-        if direction == Direction::ClientToServer {
-            let place = self.client.place;
-            let found = std::mem::take(&mut self.client.found);
-            let expects = protocol.request(head);
-            let (number, request) = transactions.request(span.first, place, expects, found);
-            self.request = number;
-            return request.begin(span, ServerMessageRole::Answer);
-        }
         let place = self.server.place;
-        self.server.found = false;
         let asked = match self.open {
             Some(spot) => transactions.request_of(spot),
             None => transactions.next_to_answer(place),
@@ -297,11 +335,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         if let ServerMessageTarget::Request(spot) = self.answering {
             self.open = (role == ServerMessageRole::AnswerGoesOn).then_some(spot);
         }
-        if !matches!(self.answering, ServerMessageTarget::Request(_)) {
+        if self.answering.slot().is_none() {
             self.unsolicited.begin(span, role);
-            if role != ServerMessageRole::Fragment && part.rest.is_none() {
-                transactions.pass(direction, place.seq, place.behind(self.server.bytes));
-            }
         }
     }
 
@@ -336,9 +371,11 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                 self.transactions.finish_request(self.request, end);
                 self.emit_silent(out);
             }
+            (_, ServerMessageTarget::RequestInPart(_)) => {}
             (_, ServerMessageTarget::Request(_)) if self.open.is_some() => {}
             (_, ServerMessageTarget::Request(spot)) => {
-                _ = self.transactions.finish_response(spot, end)
+                self.transactions.finish_response(spot, end);
+                self.emit_by_id(spot, out);
             }
             (_, ServerMessageTarget::Unsolicited) => {
                 self.transactions
@@ -388,9 +425,9 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     pub(super) fn message(&mut self, direction: Direction) -> Option<&mut ParsedMessage<M>> {
         match direction {
             Direction::ClientToServer => self.transactions.request_mut(self.request),
-            Direction::ServerToClient => match self.answering {
-                ServerMessageTarget::Request(spot) => self.transactions.response_mut(spot),
-                _ => Some(&mut self.unsolicited),
+            Direction::ServerToClient => match self.answering.slot() {
+                Some(spot) => self.transactions.response_mut(spot),
+                None => Some(&mut self.unsolicited),
             },
         }
     }

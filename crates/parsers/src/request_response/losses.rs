@@ -2,11 +2,9 @@
 
 use std::marker::PhantomData;
 
-use super::byte_stream::{
-    MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget,
-};
+use super::byte_stream::{MessageByteStream, MessageStreamState, ParsedMessage};
 use super::connection::RequestResponseParser;
-use super::{MessageBoundary, MessagePosition, RequestResponseProtocol};
+use super::{CorrelationIds, MessageBoundary, MessagePosition, RequestResponseProtocol};
 use crate::pairing::{MessageCompleteness, TransactionQueue};
 use crate::resync::{CandidateVerdict, MessageCandidate, MessageLocator, SegmentBeginning};
 use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
@@ -113,6 +111,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             0
         };
         out.counters.skipped_bytes += used as u64;
+        let MessageByteStream { place, .. } = *self.lane_of(direction);
+        self.lose_ids(direction, place.seq);
         self.get_lost(direction, out);
         self.transactions.lose(direction);
         self.flush(out);
@@ -164,6 +164,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             | MessageStreamState::Lost => {}
         }
         if self.lane(direction).state != MessageStreamState::Over {
+            self.lose_ids(direction, gap.seq);
             self.get_lost(direction, out);
             self.transactions.miss(direction);
             self.flush(out);
@@ -180,11 +181,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                 message.seen = MessageCompleteness::Cut;
             }
         }
-        let answering = match self.answering {
-            ServerMessageTarget::Request(spot) => Some(spot),
-            _ => None,
-        };
-        if let Some(spot) = self.open.or(answering)
+        if let Some(spot) = self.open.or(self.answering.slot())
             && let Some(response) = self.transactions.finish_response(spot, None)
         {
             response.seen = MessageCompleteness::Cut;
@@ -237,6 +234,11 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             && let Some(response) = self.transactions.finish_response(spot, None)
         {
             response.seen = MessageCompleteness::Cut;
+        }
+        if direction == Direction::ServerToClient && M::IDS != CorrelationIds::None {
+            self.transactions
+                .begun_responses()
+                .for_each(|response| response.seen = MessageCompleteness::Cut);
         }
     }
 }

@@ -4,8 +4,8 @@ use wire::Timestamp;
 
 use super::byte_stream::ParsedMessage;
 use super::connection::RequestResponseParser;
-use super::{MessageView, RequestResponseProtocol, ServerMessageRole};
-use crate::pairing::{MessageCompleteness, PairedTransaction, TransactionOutcome};
+use super::{CorrelationIds, MessageView, RequestResponseProtocol, ServerMessageRole};
+use crate::pairing::{MessageCompleteness, PairedTransaction, ResponseSlot, TransactionOutcome};
 use crate::{ParserOutput, TupleQuality};
 
 /// Maximum memory that a queue slot keeps for the next head.
@@ -19,21 +19,16 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             emitted,
             ..
         } = self;
-        transactions.hand_out(|transaction| {
-            if transaction.is_separated() {
-                out.counters.separated_halves += 1;
-                return;
-            }
-            out.request = transaction.request_seq();
-            TransactionRow::of(transaction, !*emitted && out.flow.midstream).write(out);
-            *emitted = true;
-            let (request, response) = transaction.parts_mut();
-            for head in [&mut request.head, &mut response.head] {
-                if head.capacity() > KEPT_BYTES {
-                    *head = Vec::new();
-                }
-            }
-        });
+        transactions.hand_out(|transaction| emit(transaction, emitted, out));
+    }
+
+    /// Writes the transaction whose response, found by its id, has just ended.
+    pub(super) fn emit_by_id(&mut self, spot: ResponseSlot, out: &mut ParserOutput<'_>) {
+        if let (true, ResponseSlot::With(number)) = (M::IDS != CorrelationIds::None, spot) {
+            let emitted = &mut self.emitted;
+            self.transactions
+                .hand_out_one(number, |transaction| emit(transaction, emitted, out));
+        }
     }
 
     /// Writes the request that has just ended, if it is never answered.
@@ -61,6 +56,26 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         .write(out);
         if self.unsolicited.head.capacity() > KEPT_BYTES {
             self.unsolicited.head = Vec::new();
+        }
+    }
+}
+
+fn emit<M: RequestResponseProtocol>(
+    transaction: &mut PairedTransaction<ParsedMessage<M>, ParsedMessage<M>>,
+    emitted: &mut bool,
+    out: &mut ParserOutput<'_>,
+) {
+    if transaction.is_separated() {
+        out.counters.separated_halves += 1;
+        return;
+    }
+    out.request = transaction.request_seq();
+    TransactionRow::of(transaction, !*emitted && out.flow.midstream).write(out);
+    *emitted = true;
+    let (request, response) = transaction.parts_mut();
+    for head in [&mut request.head, &mut response.head] {
+        if head.capacity() > KEPT_BYTES {
+            *head = Vec::new();
         }
     }
 }
