@@ -91,12 +91,20 @@ impl TopicAdmin {
         for (name, value) in &wanted.settings {
             new = new.set(name, value);
         }
-        let results = block_on(self.admin()?.create_topics([&new], &self.options()));
-        let is_new = match self.outcome(results, || format!("topic `{topic}` cannot be created"))? {
-            None => true,
-            Some(RDKafkaErrorCode::TopicAlreadyExists) => false,
-            Some(code) => {
-                return Err(self.refused(format!("topic `{topic}` cannot be created"), &code));
+        let doing = || format!("topic `{topic}` cannot be created");
+        let begun = Instant::now();
+        let is_new = loop {
+            let results = block_on(self.admin()?.create_topics([&new], &self.options()));
+            match self.outcome(results, doing)? {
+                None => break true,
+                Some(RDKafkaErrorCode::TopicAlreadyExists) => break false,
+                // Until enough brokers that have just started are registered.
+                Some(RDKafkaErrorCode::InvalidReplicationFactor)
+                    if begun.elapsed() < self.timeout =>
+                {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                Some(code) => return Err(self.refused(doing(), &code)),
             }
         };
         self.wait_for_leaders(topic, if is_new { wanted.partitions } else { 1 })?;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bus::{
-    BusError, Kafka, NextRecord, OverflowPolicy, PartitionEnd, PartitionRange, PartitionReader,
-    Producer, ProducerConfig, SendResult, TopicAdmin,
+    BusError, Kafka, NewTopic, NextRecord, OverflowPolicy, PartitionEnd, PartitionRange,
+    PartitionReader, Producer, ProducerConfig, SendResult, TopicAdmin,
 };
 use testkit::cluster::{ClusterParts, TestCluster};
 use testkit::programs::{PATIENCE, free_port, wait_for};
@@ -150,6 +150,21 @@ fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
         });
         assert!(producer.counters().in_flight_bytes <= 30_000);
         cluster.start_again("broker-1");
+        // Brokers respond before they are registered, and reject new topics until then.
+        let begun = Instant::now();
+        let admin = loop {
+            match TopicAdmin::connect(&kafka, PATIENCE) {
+                Ok(admin) => break admin,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+            }
+        };
+        let new = NewTopic {
+            partitions: 1,
+            replication: None,
+            retention: None,
+            settings: Vec::new(),
+        };
+        assert_eq!(admin.create("early", &new), Ok(true));
         let mut seen = 0_u64;
         let begun = Instant::now();
         while seen < total {

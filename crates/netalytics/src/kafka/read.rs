@@ -12,7 +12,7 @@ use plan::{Plan, SampleMode, TimeBounds};
 use planner::{PlanInput, PlanOptions};
 use query::checked_query;
 use runner::TupleFeed;
-use runner::bus::{self as crossing, BusFeed, GrowingTopics, LimitMarks, TopicReach};
+use runner::bus::{self as crossing, BusFeed, GrowingTopics, LimitMarks, MergedFeed, TopicReach};
 use stream::flink_sql::FlinkJobInput;
 use stream::{Engine, LimitedStretch};
 
@@ -50,6 +50,8 @@ pub struct KafkaSource {
     partial: Option<LimitedStretch>,
     /// Name of a server's job; otherwise empty.
     name: String,
+    /// Message printed once the start offsets are known: records published after it are read.
+    notice: Option<String>,
 }
 
 /// Finds the topics for a query, and plans the query over them.
@@ -111,11 +113,11 @@ pub fn open(
     } else {
         TopicReach::Live(until_ns)
     };
-    if telling != Verbosity::Errors {
+    let notice = (telling != Verbosity::Errors).then(|| {
         let names: Vec<&str> = topics.iter().map(|topic| topic.name.as_str()).collect();
         let how = if is_past { "" } else { "; Ctrl-C ends it" };
-        output::complain(&format!("reading {}{how}", names.join(", ")));
-    }
+        format!("reading {}{how}", names.join(", "))
+    });
     let bounds = if is_tuples {
         TimeBounds::default()
     } else {
@@ -135,6 +137,7 @@ pub fn open(
             marks,
             partial,
             name,
+            notice,
         },
     ))
 }
@@ -313,58 +316,63 @@ impl KafkaSource {
             marks,
             partial: None,
             name: name.to_owned(),
+            notice: None,
         })
     }
 
-    /// Creates the engine's input.
+    /// Creates the engine's input, and prints that reading starts.
     pub fn feed(
-        self,
+        mut self,
         plan: &Plan,
         config: &JobConfig,
         (engine, flink): (MergeEngineFlag, &FlinkFlags),
     ) -> anyhow::Result<Box<dyn TupleFeed>> {
-        Ok(match engine {
+        let notice = self.notice.take();
+        let feed: Box<dyn TupleFeed> = match engine {
             MergeEngineFlag::Embedded => Box::new(self.embedded(plan, config)?),
-            MergeEngineFlag::Flink => {
-                let waiting_max = if plan.dataflow.pipelines.is_empty() {
-                    config.results_bytes_max
-                } else {
-                    config.stream.window_bytes_max
-                };
-                let config = &crossing::configured(&config.stream, &plan.monitor);
-                let from = self.from(plan);
-                let progress =
-                    self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
-                let KafkaSource {
-                    since_ms,
-                    bounds,
-                    reach,
-                    lost,
-                    partial,
-                    marks,
-                    ..
-                } = self;
-                let name = &self.name;
-                let wanted = FlinkMergeRequest {
-                    plan,
-                    config,
-                    from,
-                    since_ms,
-                    bounds,
-                    reach,
-                    lost,
-                    partial,
-                    name,
-                };
-                Box::new(flink_merge::start(
-                    &wanted,
-                    flink,
-                    &self.kafka,
-                    (progress, marks),
-                    waiting_max,
-                )?)
-            }
-        })
+            MergeEngineFlag::Flink => Box::new(self.flink(plan, config, flink)?),
+        };
+        notice.iter().for_each(|notice| output::complain(notice));
+        Ok(feed)
+    }
+
+    /// Starts a Flink job that reads the topics.
+    fn flink(
+        self,
+        plan: &Plan,
+        config: &JobConfig,
+        flink: &FlinkFlags,
+    ) -> anyhow::Result<MergedFeed> {
+        let waiting_max = if plan.dataflow.pipelines.is_empty() {
+            config.results_bytes_max
+        } else {
+            config.stream.window_bytes_max
+        };
+        let config = &crossing::configured(&config.stream, &plan.monitor);
+        let from = self.from(plan);
+        let progress = self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
+        let KafkaSource {
+            since_ms,
+            bounds,
+            reach,
+            lost,
+            partial,
+            marks,
+            ..
+        } = self;
+        let name = &self.name;
+        let wanted = FlinkMergeRequest {
+            plan,
+            config,
+            from,
+            since_ms,
+            bounds,
+            reach,
+            lost,
+            partial,
+            name,
+        };
+        flink_merge::start(&wanted, flink, &self.kafka, (progress, marks), waiting_max)
     }
 
     /// Source of the Flink job.
