@@ -8,11 +8,13 @@ use std::process::{Child, Command, Stdio};
 use testkit::namespaces::TestNamespaces;
 
 use crate::net::{ip, within};
+use crate::turn::TestTurn;
 
 /// See the module documentation.
 pub struct Bed {
     spaces: TestNamespaces,
     hosts: Vec<String>,
+    _turn: TestTurn,
 }
 
 impl Bed {
@@ -22,6 +24,7 @@ impl Bed {
         let bed = Bed {
             spaces: TestNamespaces::new("nb"),
             hosts,
+            _turn: TestTurn::wait(),
         };
         testkit::require!("namespaces" => bed.build());
         Some(bed)

@@ -8,6 +8,7 @@ use planner::physical::PlanCosts;
 use testkit::programs::wait_for;
 
 use crate::capture::BINARY;
+use crate::turn::TestTurn;
 
 /// Environment variable of all processes started by a calibration.
 pub fn mark(name: &str) -> String {
@@ -46,6 +47,7 @@ pub fn at_work(mark: &str) -> Vec<String> {
 /// A process reads its own CPU time before the kernel has first looked at it: 0, which is no error.
 #[test]
 fn senders_that_have_just_started_report_their_time() {
+    let _turn = TestTurn::wait();
     for _ in 0..150 {
         let sent = Command::new(BINARY)
             .args(["calibrate", "--send", "300,10,127.0.0.1"])
@@ -63,6 +65,7 @@ fn senders_that_have_just_started_report_their_time() {
 
 #[test]
 fn a_calibration_measures_and_leaves_nothing() {
+    let _turn = TestTurn::wait();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("costs.toml");
     let done = mark("done");

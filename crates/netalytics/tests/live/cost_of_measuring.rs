@@ -11,6 +11,7 @@ use testkit::programs::wait_for;
 
 use crate::calibrated::{at_work, mark};
 use crate::capture::BINARY;
+use crate::turn::TestTurn;
 
 /// Ratio of CPU time to wall time that two readings of the clocks can add.
 const SKEW: f64 = 1.2;
@@ -59,6 +60,7 @@ fn rows(out: &Path) -> Vec<Row> {
 
 #[test]
 fn a_study_measures_every_cell_and_leaves_nothing() {
+    let _turn = TestTurn::wait();
     testkit::require!(
         "unshare",
         "nsenter",

@@ -26,3 +26,4 @@ mod terminal;
 mod testbed;
 mod truth;
 mod tunnels;
+mod turn;

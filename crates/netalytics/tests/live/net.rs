@@ -3,6 +3,8 @@
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::turn::TestTurn;
+
 /// Addresses of the server and the client.
 pub const SERVER: &str = "10.9.0.1";
 pub const CLIENT: &str = "10.9.0.2";
@@ -11,6 +13,7 @@ pub const CLIENT: &str = "10.9.0.2";
 pub struct Net {
     pub server: String,
     pub client: String,
+    _turn: TestTurn,
 }
 
 impl Net {
@@ -22,13 +25,14 @@ impl Net {
         let net = Net {
             server: name("s"),
             client: name("c"),
+            _turn: TestTurn::wait(),
         };
         testkit::require!("namespaces" => net.build());
         Some(net)
     }
 
     fn build(&self) -> Result<(), String> {
-        let Net { server, client } = self;
+        let Net { server, client, .. } = self;
         ip(&format!("netns add {server}"))?;
         ip(&format!("netns add {client}"))?;
         ip(&format!(

@@ -25,6 +25,7 @@ use testkit::programs::{TestProgram, free_port, wait_for};
 
 use crate::capture::{BINARY, Capture, text};
 use crate::net::{ip, shell, within};
+use crate::turn::TestTurn;
 use controller::Sdn;
 use upheaval::CUTS;
 
@@ -41,6 +42,7 @@ pub struct TestBed {
     folder: TempDir,
     /// Folder of a controller's socket: the bed's own folder must be empty when it is built.
     sdn: TempDir,
+    _turn: TestTurn,
 }
 
 impl TestBed {
@@ -54,7 +56,11 @@ impl TestBed {
             .prefix("sdn-")
             .tempdir_in("/tmp")
             .expect("a folder");
-        let bed = TestBed { folder, sdn };
+        let bed = TestBed {
+            folder,
+            sdn,
+            _turn: TestTurn::wait(),
+        };
         testkit::require!(
             "ip",
             "nsenter",
