@@ -17,7 +17,7 @@ run --no-run
 # Tests wait for servers, Flink, and clocks most of the time: two run per core, and fuzzing uses the rest.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
 failed=0 log=$(mktemp)
-nice -n 5 fuzz/run.sh "${FUZZ_SECONDS:-8}" >"$log" 2>&1 &
+nice -n 10 fuzz/run.sh "${FUZZ_SECONDS:-8}" >"$log" 2>&1 &
 fuzz=$!
 trap 'kill "$fuzz" 2>/dev/null || true' EXIT
 run || failed=1

@@ -150,7 +150,7 @@ pub fn a_job_is_drained(real: &Real) {
         // Flink updates each metric at a different time.
         let is_complete = progress.records_read >= Some(1000)
             && progress.records_pending == Some(0)
-            && progress.source_watermark_ms.is_some()
+            && progress.source_watermark_ms >= Some(1000)
             && progress.busy.is_some();
         if is_complete || begun.elapsed() > PATIENCE {
             break progress;
