@@ -404,7 +404,12 @@ impl<'b> Witness<'b> {
 
     fn a_clock_is_stepped(&mut self) {
         let clock = self.team.bed.path("clock");
-        let set = |offset: &str| std::fs::write(&clock, offset).expect("written");
+        // At once: the library reads the file at every call, and an empty one as some other time.
+        let next = self.team.bed.path("clock.next");
+        let set = |offset: &str| {
+            std::fs::write(&next, offset).expect("written");
+            std::fs::rename(&next, &clock).expect("renamed");
+        };
         set("+0");
         let library = Command::new("bash")
             .args(["-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"])

@@ -177,7 +177,12 @@ fn is_plausible(row: &Row) {
             row.0
         );
     }
-    assert!(number("switch_cpu_s") > 0.0, "{:?}", row.0);
+    // On a busy machine, the switch may not run at all during a short measurement.
+    assert!(
+        number("switch_cpu_s") > 0.0 || number("forwarded") == 0.0,
+        "{:?}",
+        row.0
+    );
     assert_eq!(number("undecodable"), 0.0, "{:?}", row.0);
     let forwarded = number("forwarded");
     let reports = number("reports");
