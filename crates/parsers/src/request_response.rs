@@ -16,6 +16,7 @@ mod byte_stream;
 mod connection;
 mod ids;
 mod losses;
+mod request_ids;
 mod tuples;
 
 #[cfg(test)]

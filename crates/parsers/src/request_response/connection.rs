@@ -6,7 +6,7 @@ use wire::{TcpSeq, Timestamp};
 use super::byte_stream::{
     MessageByteStream, MessageStreamState, ParsedMessage, ServerMessageTarget,
 };
-use super::ids::RequestIds;
+use super::request_ids::RequestIds;
 use super::{
     CorrelationIds, ExchangePattern, MessageBoundary, MessageSuccessor, RequestResponseProtocol,
     ServerMessageRole,
