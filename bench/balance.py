@@ -128,7 +128,7 @@ def measure(program, error, costs, folder):
 
 
 def draw(points, chosen, error, folder):
-    from plots import LIMIT, OURS, PAPER, PEER, plt, save
+    from plots import LIMIT, OURS, PAPER, PEER, plt, readable, save
     figure, panels = plt.subplots(1, 2, figsize=(10.5, 4))
     for axes, part, label in ((panels[0], "sflow", "CPU time of the switch, % of a core"), (panels[1], "packets", "CPU time of netalytics, s")):
         of = [point for point in points if point["part"] == part and point["stated_error"] > 0]
@@ -143,6 +143,10 @@ def draw(points, chosen, error, folder):
         axes.set_yscale("log")
         if part == "sflow":
             axes.set_xscale("log")
+            readable(axes.xaxis)
+        else:
+            axes.set_xlim(left=0)
+        readable(axes.yaxis)
         axes.legend(fontsize=8)
     figure.suptitle(f"SAMPLE auto ERROR {error * 100:g}%", fontsize=11)
     figure.tight_layout()

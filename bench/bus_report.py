@@ -88,6 +88,7 @@ def plots(told, folder):
     import matplotlib
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
+    from plots import readable
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.family": "sans-serif", "font.size": 10, "axes.spines.top": False,
                          "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "figure.facecolor": "white"})
     colours = {"monitor": "#0b6e4f", "brokers": "#4c78a8", "Flink": "#c8553d", "asker": "#9aa0a6"}
@@ -105,7 +106,7 @@ def plots(told, folder):
     for y, total in enumerate(left):
         axes.annotate(f"{total:.2f}", (total, y), textcoords="offset points", xytext=(4, 0), va="center", fontsize=9)
     axes.invert_yaxis()
-    axes.set(xlabel="CPU seconds a GB of traffic", title="What a GB of traffic costs, by role")
+    axes.set(xlabel="CPU seconds per GB of traffic", title="CPU time per GB of traffic, by role")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / len(bars)), ncol=4)
     save(plt, figure, folder, "bus-roles")
 
@@ -119,6 +120,8 @@ def plots(told, folder):
                 axes.plot(RATES_GBPS, [max(need[key], 0.01) for need in all_needs], style, color=colours[role], label=f"{role}, {row['published']}")
         axes.plot([PAPER["gbps"]] * 2, [PAPER["monitor"], PAPER["processing"]], "kx", label="the paper: 4 and 15")
         axes.set(xscale="log", yscale="log", xlabel="Gb/s of traffic", title=name, ylim=(0.01, None))
+        readable(axes.xaxis, axes.yaxis)
+        axes.set_xticks([1, 100, 10_000], ["1", "100", "10,000"])
     all_axes[0][0].set_ylabel("cores, by the model")
     all_axes[0][-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
     save(plt, figure, folder, "bus-scale")

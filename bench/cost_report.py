@@ -116,7 +116,7 @@ def page(results):
 
 
 def draw(results, folder):
-    from plots import plt, save
+    from plots import plt, points, readable, save, short
 
     style = {mode.name: {"color": COLOURS[mode.name], "marker": MARKS[at], "label": mode.label, "markersize": 4, "linewidth": 2 if mode.name == "none" else 1} for at, mode in enumerate(MODES)}
     if results.get("sweep"):
@@ -181,14 +181,15 @@ def draw(results, folder):
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
     for axes, which, label in ((panels[0], 0, "packets to the monitor per request"), (panels[1], 1, "bytes to the monitor per request")):
         values = [sent[mode.name, results["size"]][which] for mode in watched[::-1]]
-        axes.barh(range(len(watched)), values, color=[COLOURS[mode.name] for mode in watched[::-1]])
+        points(axes, range(len(watched)), values, values, [COLOURS[mode.name] for mode in watched[::-1]])
         for place, value in enumerate(values):
-            axes.annotate(f"{value:.3g}", (value, place), textcoords="offset points", xytext=(3, 0), va="center", fontsize=8)
+            axes.annotate(short(value), (value, place), textcoords="offset points", xytext=(6, 0), va="center", fontsize=8)
         axes.set_yticks(range(len(watched)), [mode.label for mode in watched[::-1]])
         axes.set_xlabel(label)
         axes.grid(axis="y", visible=False)
         axes.set_xscale("log")
         axes.set_xlim(right=max(values) * 4)
+        readable(axes.xaxis)
     figure.suptitle(f"Traffic to the monitor, responses of {results['size']} bytes", fontsize=11)
     save(figure, folder, "cost-traffic")
 
@@ -201,7 +202,9 @@ def draw(results, folder):
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xticks(SIZES, ["0.2", "1", "4", "16", "64"])
+    readable(axes.yaxis)
+    axes.set_xticks(SIZES, ["0.2", "1", "4", "16", "64"])
     axes.minorticks_off()
-    axes.set(xlabel="answer, kB", ylabel="bytes to the monitor, % of a port mirror's", title="Traffic to the monitor by response size")
+    axes.set(xlabel="response, kB", ylabel="bytes to the monitor, % of a port mirror's", title="Traffic to the monitor by response size")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     save(figure, folder, "cost-sizes")

@@ -1,5 +1,5 @@
 """Plots of bench/cost_of_measuring.py, numbered as in the paper: measuring-2.svg to measuring-9.svg, costs, and error by cost. Needs matplotlib."""
-from plots import LIMIT, OURS, PAPER, PEER, plt, save
+from plots import LIMIT, OURS, PAPER, PEER, plt, readable, save
 
 from measuring_report import GUIDE_PPS, GUIDE_SECONDS, METHODS, costs, half_width, pairs, select, values, Interval
 
@@ -146,6 +146,7 @@ def balance(rows, folder):
                 axes.annotate(f"1:{rate}", point, textcoords="offset points", xytext=(4, 4), fontsize=8)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    readable(axes.xaxis, axes.yaxis)
     axes.set(xlabel="CPU of the switch, % of a core", ylabel=f"95 % interval of a count of {GUIDE_SECONDS} s, ± %", title=f"Error by cost: sFlow at {GUIDE_PPS:,} packets/s")
     axes.legend(fontsize=8)
     save(figure, folder, "measuring-balance")

@@ -5,6 +5,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.family": "sans-serif", "font.size": 10, "axes.spines.top": False,
                      "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "figure.facecolor": "white"})
@@ -14,6 +15,26 @@ OURS, LIMIT, PEER, PAPER = "#0b6e4f", "#9aa0a6", "#4c78a8", "#c8553d"
 def save(figure, folder, name):
     figure.savefig(os.path.join(folder, name + ".svg"), bbox_inches="tight", metadata={"Date": None})
     plt.close(figure)
+
+
+def readable(*axes):
+    """Numbers instead of powers at logarithmic axes: 1, 2, 5 of a decade, in long ranges only 1."""
+    for axis in axes:
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 60 * low else (1,)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_minor_locator(NullLocator())
+
+
+def short(value):
+    """Three significant digits, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 else f"{value:.5f}"
+
+
+def points(axes, places, values, best, colours):
+    """Medians with whiskers to the best run. A logarithmic axis has no zero, where bars would begin."""
+    for place, value, most, colour in zip(places, values, best, colours):
+        axes.errorbar([value], [place], xerr=[[0], [max(0, most - value)]], fmt="o", markersize=5, color=colour, capsize=3)
 
 
 def packet_sizes(results, folder):
@@ -61,17 +82,19 @@ def queues(results, folder):
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True)
     names = list(dict.fromkeys(r["queue"] for r in results["queues"]))[::-1]
     for axes, (load, title) in zip(panels, loads.items()):
-        rates = {r["queue"]: r["median"] / 1e6 for r in results["queues"] if r["load"] == load}
-        colours = [OURS if n == "ours" else LIMIT if n == "limit" else PEER for n in names]
-        axes.barh(names, [rates.get(n, 0) for n in names], color=colours)
+        rates, best = ({r["queue"]: r[which] / 1e6 for r in results["queues"] if r["load"] == load} for which in ("median", "best"))
+        measured = [n for n in names if n in rates]
+        colours = [OURS if n == "ours" else LIMIT if n == "limit" else PEER for n in measured]
+        points(axes, [names.index(n) for n in measured], [rates[n] for n in measured], [best[n] for n in measured], colours)
+        axes.set_yticks(range(len(names)), names)
         for at, n in enumerate(names):
             if n in rates:
-                axes.annotate(f"{rates[n]:.3g}", (rates[n], at), textcoords="offset points", xytext=(3, 0), va="center", fontsize=8)
+                axes.annotate(short(rates[n]), (best[n], at), textcoords="offset points", xytext=(6, 0), va="center", fontsize=8)
         axes.set_xscale("log")
         axes.set_xlim(min(rates.values()) / 2, max(rates.values()) * 5)
+        readable(axes.xaxis)
         axes.set_title(title, fontsize=10)
-        axes.set_xlabel("million a second")
-        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("million per second")
     save(figure, folder, "queues")
 
 
@@ -80,10 +103,11 @@ def fabric(results, folder):
     figure, panels = plt.subplots(1, 2, figsize=(10, 3.8))
     for axes, (pattern, title) in zip(panels, (("ring", "round a ring of threads"), ("mesh", "from all to all"))):
         for name, colour, mark in (("ours", OURS, "o"), ("tokio mpsc", PEER, "s"), ("Go channels", PAPER, "^")):
-            points = [(r["threads"], r["median"] / 1e6) for r in results["fabric"] if (r["fabric"], r["pattern"]) == (name, pattern)]
-            if points:
-                axes.plot(*zip(*points), mark + "-", color=colour, label=name)
-        axes.set(xlabel="threads (on two cores)", ylabel="million messages a second", title=title)
+            rows = [r for r in results["fabric"] if (r["fabric"], r["pattern"]) == (name, pattern)]
+            medians = [r["median"] / 1e6 for r in rows]
+            whiskers = [[0] * len(rows), [r["best"] / 1e6 - median for r, median in zip(rows, medians)]]
+            axes.errorbar([r["threads"] for r in rows], medians, yerr=whiskers, fmt=mark + "-", capsize=3, color=colour, label=name)
+        axes.set(xlabel="threads (on two cores)", ylabel="million messages per second", title=title)
         axes.set_ylim(bottom=0)
     panels[0].legend(loc="best")
     save(figure, folder, "fabric")
@@ -103,18 +127,19 @@ def peers(results, folder):
             bars.append((at, name, mpps, colour))
         at += 1.6
     figure, axes = plt.subplots(figsize=(8.5, 0.19 * at + 1))
-    axes.barh([b[0] for b in bars], [b[2] for b in bars], color=[b[3] for b in bars], height=0.8)
+    points(axes, *zip(*[(place, mpps, mpps, colour) for place, _, mpps, colour in bars]))
     left = min(b[2] for b in bars) / 1.6
     for place, name, mpps, _ in bars:
-        axes.annotate(f"{name}  {mpps:.3g}", (mpps, place), textcoords="offset points", xytext=(4, 0), va="center", fontsize=7.5)
+        axes.annotate(f"{name}  {short(mpps)}", (mpps, place), textcoords="offset points", xytext=(6, 0), va="center", fontsize=7.5)
     for place, title in ticks:
         axes.annotate(title, (left, place), textcoords="offset points", xytext=(2, 0), va="center", fontsize=8.5, fontweight="bold")
     axes.set_xscale("log")
     axes.set_xlim(left, max(b[2] for b in bars) * 8)
+    readable(axes.xaxis)
     axes.set_ylim(at, -1.2)
     axes.set_yticks([])
     axes.grid(axis="y", visible=False)
-    axes.set(xlabel="million packets per second of CPU time, one core (log scale)", title="The same captures, the same run")
+    axes.set(xlabel="million packets per second of CPU time, one core (logarithmic)", title="The same captures, the same run")
     save(figure, folder, "peers")
 
 
@@ -195,7 +220,7 @@ def nfs_cores(results, folder):
     """The Chronicle paper's figures 5 and 6: Gb/s of large operations and operations per second of small ones, by cores."""
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6))
     figure.subplots_adjust(wspace=0.3)
-    for axes, (name, rate, scale, unit, paper) in zip(panels, (("nfs_64k", "gbps", 1, "Gb/s", {1: 3.05, 4: 5.43}), ("nfs_1byte", "mops", 1000, "thousand operations a second", {1: 55, 8: 106}))):
+    for axes, (name, rate, scale, unit, paper) in zip(panels, (("nfs_64k", "gbps", 1, "Gb/s", {1: 3.05, 4: 5.43}), ("nfs_1byte", "mops", 1000, "thousand operations per second", {1: 55, 8: 106}))):
         for job, mark in (("recording", "o-"), ("response times by procedure", "s--")):
             points = [(r["cores"], r[rate] * scale) for r in results["cores"] if (r["capture"], r["job"]) == (name, job)]
             axes.plot(*zip(*points), mark, color=OURS, label=job)
@@ -206,6 +231,7 @@ def nfs_cores(results, folder):
             axes.annotate(peer, (1, value), textcoords="offset points", xytext=(7, -3), fontsize=8)
         axes.set_xticks(sorted({*paper, *(r["cores"] for r in results["cores"])}))
         axes.set_yscale("log")
+        readable(axes.yaxis)
         axes.set(xlabel="cores", ylabel=unit, title=NFS[name][0])
     panels[0].legend(loc="upper center", bbox_to_anchor=(1.1, -0.18), ncol=3, fontsize=9)
     save(figure, folder, "nfs-cores")
@@ -241,7 +267,7 @@ def nfs_loss(results, folder):
         for style, p in (("-", "50"), (":", "99")):
             panels[2].plot(x, [r["recovery"]["ns"][p] / 1e6 for r in rows], mark + style, color=colour, markersize=4)
         panels[2].plot(x, [r["recovery"]["least_ns"]["50"] / 1e6 for r in rows], "--", color=LIMIT)
-    panels[0].set(ylabel="% of the operations", title="Found, call and reply", ylim=(80, 100.5))
+    panels[0].set(ylabel="% of the operations", title="Found, call and reply", ylim=(0, 102))
     panels[1].set(ylabel="% of the operations", title="One half, and nothing")
     panels[2].set(ylabel="ms", title="Time to the next parsed message", yscale="log")
     styles = [[], [("half", "--"), ("lost", "-")], [("p50", "-"), ("p99", ":"), ("p50 of the next message in the traffic", "--")]]
@@ -251,6 +277,7 @@ def nfs_loss(results, folder):
             colours = [LIMIT if "was" in name else "black" for name, _ in names]
             axes.legend([plt.Line2D([], [], color=c, linestyle=s) for c, (_, s) in zip(colours, names)], [name for name, _ in names], fontsize=8, loc="upper left")
     panels[2].set_ylim(top=300)
+    readable(panels[2].yaxis)
     panels[0].legend(fontsize=8, loc="lower left")
     save(figure, folder, "nfs-loss")
 
