@@ -73,5 +73,5 @@ grep -E '^(PROXY|APP1|APP2|DB|CACHE)=' "$dir/bed/addresses" | awk -F= '{ print $
 printf '\n'
 "$netalytics" --quiet map -r "$dir/leaf2.pcapng" --hosts "$dir/hosts" | tee "$dir/map.txt"
 "$netalytics" --quiet map -r "$dir/leaf2.pcapng" --hosts "$dir/hosts" --format json >"$dir/map.json"
-"$netalytics" --quiet report "PARSE tcp_conn_time TO 10.60.2.0/24:8000, $DB:3306, $CACHE:11211 PROCESS (diff-group: group=srcIP, destIP)" -r "$dir/leaf2.pcapng" --hosts "$dir/hosts" -o "$dir/tiers.html"
+"$netalytics" --quiet report "PARSE tcp_conn_time TO 10.60.2.0/24:8000, $DB:3306, $CACHE:11211 PROCESS (diff-group-count-avg: group=srcIP, destIP)" -r "$dir/leaf2.pcapng" --hosts "$dir/hosts" -o "$dir/tiers.html"
 "$netalytics" --quiet report "PARSE http TO $PROXY:80 PROCESS (hist)" -r "$dir/leaf1.pcapng" --hosts "$dir/hosts" -o "$dir/users.html"

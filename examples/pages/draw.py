@@ -5,6 +5,7 @@ import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False})
 COLOURS = ["#4c78a8", "#e45756", "#0b6e4f", "#f2a541", "#7b5ea7", "#8c6d46"]
@@ -32,7 +33,16 @@ def steps(axes, cdf, **words):
     axes.step([0] + [bound / 1e6 for bound, _ in cdf], [0] + [share for _, share in cdf], where="post", **words)
 
 
-figure, ((clients, pages), (bug, statements)) = plt.subplots(2, 2, figsize=(9, 6.4), constrained_layout=True)
+def decades(axes):
+    """Milliseconds in numbers at a logarithmic axis."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1,)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda ms, _: f"{ms:g}"))
+
+
+figure = plt.figure(figsize=(11, 9), constrained_layout=True)
+top, bottom = figure.subfigures(2, 1, height_ratios=(3, 6))
+clients, pages, bug = top.subplots(1, 3)
 hist = column(rows("clients")[0], "hist")
 most = max(bound for bound, _ in hist) / 1e6
 histogram(clients, hist, [most * n / 40 for n in range(41)], color="#4c78a8")
@@ -40,16 +50,22 @@ clients.set(title="Response times of all pages (figure 12)", xlabel="ms", ylabel
 of_page = {row["path"]: column(row, "cdf") for row in rows("pages")}
 for colour, (path, cdf) in zip(COLOURS, of_page.items()):
     steps(pages, cdf, color=colour, label=path)
-pages.set(title="By page (figure 13)", xlabel="ms", ylabel="share up to it", xscale="log")
+pages.set(title="By page (figure 13)", xlabel="ms", ylabel="share up to it", ylim=0)
+decades(pages)
 pages.legend(fontsize=7)
 for colour, path in (("#0b6e4f", "/overdue"), ("#e45756", "/overdue-bug")):
     steps(bug, of_page[path], color=colour, label=path)
-bug.set(title="A page, and the same with a mistake (figure 14)", xlabel="ms", ylabel="share up to it", xlim=0)
+bug.set(title="With and without a mistake (figure 14)", xlabel="ms", ylabel="share up to it", xlim=0, ylim=0)
 bug.legend(fontsize=8)
+# A panel for each statement: their bars would hide each other.
 edges = [0.1 * 10 ** (n / 8) for n in range(29)]
-for colour, row in zip(COLOURS, rows("statements")):
-    short = row["fingerprint"] if len(row["fingerprint"]) < 46 else row["fingerprint"][:44] + " …"
-    histogram(statements, column(row, "hist"), edges, color=colour, alpha=0.6, label=short)
-statements.set(title="Single statements (figure 15)", xlabel="ms", ylabel="statements", xscale="log")
-statements.legend(fontsize=6)
+statements = sorted(rows("statements"), key=lambda row: sum(bound * count for bound, count in column(row, "hist")) / sum(count for _, count in column(row, "hist")))
+panels = bottom.subplots(len(statements), 1, sharex=True)
+bottom.suptitle("Single statements (figure 15)", fontsize=10)
+for axes, colour, row in zip(panels, COLOURS, statements):
+    histogram(axes, column(row, "hist"), edges, color=colour)
+    axes.set_title(row["fingerprint"] if len(row["fingerprint"]) < 130 else row["fingerprint"][:128] + " …", fontsize=7, loc="left", pad=2)
+    axes.set_ylabel("statements", fontsize=8)
+decades(panels[-1])
+panels[-1].set_xlabel("ms")
 figure.savefig(out, metadata={"Date": None})
