@@ -34,6 +34,19 @@ function random(seed) {
 }
 
 const tests = {
+  async "data of a conversation is text or hexadecimal, and tuples belong to the turn in which they begin"() {
+    const { begunIn, bytesOf, hexLines, isTextual, textLines } = await load("answers/turns");
+    const hex = (text) => Buffer.from(text, "latin1").toString("hex");
+    same([...bytesOf("00ff7a")], [0, 255, 122]);
+    same([...bytesOf("")], []);
+    same(textLines(bytesOf(hex("GET / HTTP/1.1\r\nHost: a\r\n"))), ["GET / HTTP/1.1", "Host: a"]);
+    same(textLines(bytesOf(hex("\u001b[31m\\n\n")))[0], "\\x1b[31m\\n");
+    same([isTextual(bytesOf(hex("+OK\r\n"))), isTextual(bytesOf("1603010200"))], [true, false]);
+    same(hexLines(bytesOf(hex("0123456789abcdef\u0000z"))), ["0000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef", `0010  00 7a${" ".repeat(42)}  .z`]);
+    const turn = (from, first_ns, last_ns) => ({ from, first_ns, last_ns, bytes: 0, missing: 0, data: "" });
+    const turns = [turn("client", "10", "20"), turn("server", "20", "30"), turn("client", "40", "40")];
+    same(begunIn(turns, [{ ts: "10" }, { ts: "20" }, { ts: "40" }, { ts: "41" }]), [[{ ts: "10" }, { ts: "20" }], [], [{ ts: "40" }]]);
+  },
   async "times have the precision and the dates that they need"() {
     const { axisTimes, clock, span } = await load("common/format");
     const at = (text) => String(BigInt(Date.parse(text)) * 1_000_000n);

@@ -1,7 +1,7 @@
 // The page in a browser, with the program's demonstration: `node web/test/run.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`.
 // Each step prints its subject; the first failure ends the run. Requests to other hosts, policy violations, and console
 // errors are failures.
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { dirname, join } from "node:path";
@@ -489,7 +489,24 @@ await step("a capture is uploaded and queried; its name stays text", async () =>
   assert(sorted(shown) === sorted(rows), `${sorted(shown)}\n${sorted(rows)}`);
   await page.locator(".past-answer .number").first().click();
   await page.getByRole("dialog").locator(".tuples .pick").first().click();
-  await page.getByRole("dialog").locator(".moments li").nth(1).waitFor();
+  const drawer = page.getByRole("dialog");
+  await drawer.locator(".moments li").nth(1).waitFor();
+  await drawer.getByRole("button", { name: "Conversation" }).click();
+  await drawer.locator(".turns li").first().waitFor();
+  // The flow by the terminal: what both sides sent, and the packets.
+  const id = /follow (\S+) /.exec(await drawer.getByText("netalytics follow").textContent())[1];
+  const file = join(folder, "followed.pcapng");
+  const told = execFileSync(program, ["follow", id, "-r", CAPTURE, "-w", file, "--bytes-max", "all", "-q"], { encoding: "utf8" });
+  const firsts = told.split("\n").filter((line, at, all) => /^[<>] /.test(line) && all[at - 1].startsWith("["));
+  const turns = await drawer.locator(".turns li").evaluateAll((all) => all.map((turn) => `${turn.className === "client" ? ">" : "<"} ${turn.querySelector("pre").textContent.split("\n")[0]}`));
+  assert(JSON.stringify(turns) === JSON.stringify(firsts), `${turns.join("\n")}\n${told}`);
+  const [decoded] = await drawer.locator(".turns .client .what").allTextContents();
+  assert(decoded.startsWith("http ") && decoded.includes("GET"), decoded);
+  const saved = await handed("Download pcapng");
+  assert(readFileSync(saved.path).equals(readFileSync(file)), `${saved.name} has other packets than the flow`);
+  await drawer.getByLabel("Hexadecimal").check();
+  assert((await drawer.locator(".turns pre").first().textContent()).startsWith("0000  47 45 54 20"), "not in hexadecimal");
+  await looksRight("conversation");
   await page.keyboard.press("Escape");
   await looksRight("recording-asked");
   assert((await page.locator("main img").count()) === 0, "a file's name has become an element");

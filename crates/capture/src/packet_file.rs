@@ -84,6 +84,14 @@ impl PacketFile {
         })
     }
 
+    /// Writes to an empty file that is already open.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn onto(file: File) -> io::Result<PacketFile> {
+        PacketFile::of(Path::new("-"), file, PacketRotation::default())
+    }
+
     fn of(path: &Path, out: File, rotation: PacketRotation) -> io::Result<PacketFile> {
         let mut file = PacketFile {
             path: path.to_owned(),

@@ -53,6 +53,9 @@ pub use startup::run::{BoundAddresses, ListenOptions, SecondAddress, serve};
 pub use store::access::{AccessRole, AccessToken, ClientAccess, NetworkScope, NewToken};
 pub use store::history::{HistoryUsage, RowRetention};
 pub use store::persist_error::PersistError;
+pub use store::recorded_flow::{
+    ConversationSide, ConversationTurn, FlowConversation, FlowPart, FlowRequest, RecordedFlow,
+};
 pub use store::recording_store::{
     ReadLimits, RecordingAnswer, RecordingInspection, RecordingLimits, RecordingQueryError,
     RecordingReader, RecordingResult,

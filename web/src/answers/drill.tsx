@@ -8,6 +8,7 @@ import type { AccountEvent, Job, Jobs, PastAnswer } from "../api/schema";
 import { butNot, clauses, condition, counted, only, parsersOf, tuples, type Period } from "../results/clauses";
 import { clock, duration, heading, many, millis, numeric, percentage, raw, shown, time, visible } from "../common/format";
 import type { Result } from "../results/model";
+import { Packets } from "./conversation";
 import { Copy, Dialog, Notice, Text, said } from "../common/components";
 import { go } from "../common/route";
 
@@ -21,6 +22,8 @@ const SHOWN = ["client_ip", "client_port", "server_ip", "quality"];
 /** Columns that repeat others. */
 const DULL = ["host", "path", "http_version", "url_query"];
 const OWN_MAX = 7;
+/** Parsers with tuples of whole flows. */
+const WHOLE_FLOW = ["tcp_conn_time", "flow"];
 
 export interface Behind {
   /** The query, and the recording that was queried. */
@@ -218,6 +221,9 @@ interface Moment {
   row: Row;
 }
 
+/** The most informative columns of a tuple. */
+const ownOf = ({ columns, row }: Moment) => telling({ columns, rows: [row] }).slice(1, OWN_MAX + 1).filter((at) => !COMMON.includes(columns[at]?.name ?? ""));
+
 /** All columns of a tuple, and the other tuples of its flow. */
 function Flow({ columns, row, query, recording, back }: { columns: Column[]; row: Row; query: string; recording: string; back: (() => void) | null }) {
   const cell = (name: string) => row[columns.findIndex((column) => column.name === name)] ?? null;
@@ -231,7 +237,7 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
       const keeping = <T,>(load: () => Promise<T>) => lasting(load, abort.signal);
       const jobs = recording === "" ? (await keeping(() => ask<Jobs>("GET", "/api/v1/jobs?limit=1000", undefined, { signal: abort.signal }))).jobs : [];
       const kept = jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query).join(", "));
-      const lists = [...new Set(recording === "" ? kept : [...parsersOf(query), "tcp_conn_time", "flow"])].slice(0, 12);
+      const lists = [...new Set(recording === "" ? kept : [...parsersOf(query), ...WHOLE_FLOW])].slice(0, 12);
       const around = recording === "" ? { since: String(BigInt(ts) - AROUND_NS), until: String(BigInt(end || ts) + AROUND_NS) } : null;
       // One parser at a time: the server limits concurrent queries.
       const found: Moment[] = [];
@@ -253,6 +259,10 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
   const last = (all.value ?? []).reduce((most, one) => Math.max(most, millis(one.end)), 0);
   const length = Math.max(1, last - (start ? millis(start) : 0));
   const name = community || id || "";
+  const decoded = (all.value ?? []).filter(({ parser }) => !WHOLE_FLOW.includes(parser)).map((one) => ({
+    ts: one.ts,
+    text: [one.parser, ...ownOf(one).map((at) => `${heading(one.columns[at] as Column)} ${shown(one.columns[at] as Column, one.row[at])}`)].join("  "),
+  }));
   return (
     <>
       {back && <p><button type="button" onClick={back}>← Back to the value</button></p>}
@@ -268,7 +278,7 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
         {!id ? <p class="muted">The row does not identify its flow. Add id and ts to SELECT, or omit SELECT.</p> : !all.value ? <p class="muted" role="status">Reading stored data…</p> : all.value.length === 0 ? <p class="muted">No other tuples.</p> : (
           <ol class="moments">
             {all.value.map((one) => {
-              const own = telling({ columns: one.columns, rows: [one.row] }).slice(1, OWN_MAX + 1).filter((at) => !COMMON.includes(one.columns[at]?.name ?? ""));
+              const own = ownOf(one);
               return (
                 <li class={one.ts === ts && one.end === end ? "this" : ""}>
                   <span class="when muted small">+{duration(Number(BigInt(one.ts) - BigInt(start)))}</span>
@@ -285,7 +295,8 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
       {name !== "" && (
         <section>
           <h3>Packets</h3>
-          <p class="small muted">Extract them from a capture:</p>
+          {recording !== "" && id && <Packets recording={recording} flow={id} decoded={decoded} />}
+          <p class="small muted">{recording === "" ? "Extract them from a capture:" : "In a terminal:"}</p>
           <pre class="query" tabIndex={0}><code>netalytics follow {raw(name)} -r FILE</code></pre>
           <div class="tools"><Copy text={() => `netalytics follow ${name} -r FILE`}>Copy command</Copy></div>
         </section>

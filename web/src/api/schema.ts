@@ -320,6 +320,59 @@ export type ColumnType = "bool" | "u64" | "i64" | "f64" | "text" | "ip" | "hashe
 /** Unit of a column; empty: none. */
 export type ColumnUnit = "" | "ns" | "epoch_ns" | "bytes" | "per_second" | "bytes_per_second" | "fraction" | "id";
 
+/** What both sides of a flow sent. */
+export interface Conversation {
+  /** Address and port of the client. */
+  client: string;
+  /** Whether the client was guessed from the ports. */
+  client_guessed: boolean;
+  /** Community ID of the flow. */
+  community_id: string;
+  /** How the flow ended: fin, rst, idle, `port_reused`, evicted, or `end_of_input`. */
+  ending: string;
+  /** Time of the first packet, in nanoseconds since the epoch. */
+  first_ns: string;
+  /** ID of the flow. */
+  id: string;
+  /** Time of the last packet. */
+  last_ns: string;
+  /** Errors of the capture. */
+  notes: string[];
+  /** Bytes of these packets, as captured. */
+  packet_bytes: number;
+  /** Number of packets. */
+  packets: number;
+  /** Packets beyond the maximum size of a file. */
+  packets_left_out: number;
+  /** Address and port of the server. */
+  server: string;
+  /** Transport protocol: tcp, udp, or a number. */
+  transport: string;
+  /** Turns in order: data of one side until the other side sends, or until a pause of a second; datagrams one by one. */
+  turns: ConversationTurn[];
+  /** Turns beyond the maximum. */
+  turns_left_out: number;
+}
+
+/** A side of a conversation. */
+export type ConversationSide = "client" | "server";
+
+/** Data that one side of a flow sent. */
+export interface ConversationTurn {
+  /** Bytes sent. */
+  bytes: number;
+  /** First bytes in hexadecimal. */
+  data: string;
+  /** Time of its first packet, in nanoseconds since the epoch. */
+  first_ns: string;
+  /** Sender. */
+  from: ConversationSide;
+  /** Time of its last packet. */
+  last_ns: string;
+  /** Bytes that were not captured. */
+  missing: number;
+}
+
 /** State of a job's mirroring. */
 export type CopiesState = "waiting" | "copying" | "ended";
 

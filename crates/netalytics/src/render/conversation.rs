@@ -274,7 +274,8 @@ fn name(flow: &Flow<'_>, side: FlowSide) -> &'static str {
     }
 }
 
-fn transport(protocol: IpProtocol) -> String {
+/// Name of a transport protocol.
+pub fn transport(protocol: IpProtocol) -> String {
     match protocol {
         IpProtocol::TCP => "tcp".into(),
         IpProtocol::UDP => "udp".into(),

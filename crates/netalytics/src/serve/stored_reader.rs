@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use capture::PacketSource;
 use capture::live::StopSignal;
 use monitor::JobInput;
 use plan::{SampleMode, TimeBounds};
@@ -18,13 +19,14 @@ use recording::{DataSet, TableKind};
 use runner::replay::{self, ReplayError};
 use runner::{MemoryDivision, QueryRun, RowWriting, RunObserver, RunSummary, memory};
 use server::{
-    ReadLimits, RecordingAnswer, RecordingInspection, RecordingQueryError, RecordingReader,
-    RecordingResult,
+    FlowRequest, ReadLimits, RecordedFlow, RecordingAnswer, RecordingInspection,
+    RecordingQueryError, RecordingReader, RecordingResult,
 };
 use sinks::{Sink, distinct_names};
 use stream::compare::{self, ComparisonSide, PeriodComparison};
 use tuple::{Batch, FieldId};
 
+use super::flow_reader::{self, FlowReading};
 use crate::source::period;
 
 /// Captures up to this size are read completely to determine the time of the last packet.
@@ -59,6 +61,35 @@ impl RecordingReader for StoredRecordingReader {
         match query.baseline {
             None => asked.answer(),
             Some(_) => asked.compare(),
+        }
+    }
+
+    fn follow(
+        &self,
+        path: &Path,
+        asked: &FlowRequest,
+    ) -> Result<Option<RecordedFlow>, RecordingQueryError> {
+        if path.is_dir() {
+            return Err(RecordingQueryError::Wrong(
+                "a recording has no packets: use its captures".into(),
+            ));
+        }
+        let read = read_in_time(path, Instant::now() + asked.time, |source, stop| {
+            flow_reader::read(source, asked, stop)
+        });
+        match read {
+            (Err(error), _) => Err(RecordingQueryError::Wrong(format!(
+                "the packets could not be stored: {error}"
+            ))),
+            (Ok(FlowReading::Stopped), _) => Err(RecordingQueryError::Late(
+                "the flow was not found in time: use a smaller file".into(),
+            )),
+            (Ok(FlowReading::Absent), None) => Ok(None),
+            (Ok(FlowReading::Absent), Some(error)) => Err(RecordingQueryError::Wrong(error)),
+            (Ok(FlowReading::Found(mut flow)), error) => {
+                flow.conversation.notes.extend(error);
+                Ok(Some(*flow))
+            }
         }
     }
 }
@@ -107,26 +138,38 @@ fn extent_in_time(
     until: Instant,
     to_its_end: bool,
 ) -> Result<Option<(i64, i64)>, String> {
-    let stop = StopSignal::default();
-    let mut source = capture::open_until(&[path.to_owned()], &stop);
-    let (read, is_read) = channel::<()>();
-    let extent = thread::scope(|scope| {
-        // A single block may take long, for example if highly compressed.
-        let left = until.saturating_duration_since(Instant::now());
-        let stop = stop.clone();
-        scope.spawn(move || {
-            let _ = is_read.recv_timeout(left);
-            stop.stop();
-        });
-        let extent =
-            period::extent_of_packets(&mut *source, || to_its_end && Instant::now() < until);
-        drop(read);
-        extent
+    let read = read_in_time(path, until, |source, _| {
+        period::extent_of_packets(source, || to_its_end && Instant::now() < until)
     });
-    match (extent, source.errors().first()) {
-        (None, Some(error)) => Err(error.message.clone()),
+    match read {
+        (None, Some(error)) => Err(error),
         (extent, _) => Ok(extent),
     }
+}
+
+/// Reads a capture, which is stopped at the deadline; returns the result, and the first error of the capture.
+fn read_in_time<T>(
+    path: &Path,
+    until: Instant,
+    read: impl FnOnce(&mut dyn PacketSource, &StopSignal) -> T,
+) -> (T, Option<String>) {
+    let stop = StopSignal::default();
+    let mut source = capture::open_until(&[path.to_owned()], &stop);
+    let (reading, is_read) = channel::<()>();
+    let result = thread::scope(|scope| {
+        // A single block may take long, for example if highly compressed.
+        let left = until.saturating_duration_since(Instant::now());
+        let late = stop.clone();
+        scope.spawn(move || {
+            let _ = is_read.recv_timeout(left);
+            late.stop();
+        });
+        let result = read(&mut *source, &stop);
+        drop(reading);
+        result
+    });
+    let error = source.errors().first().map(|error| error.message.clone());
+    (result, error)
 }
 
 fn late() -> RecordingQueryError {

@@ -312,6 +312,132 @@ fn permissions_of_recordings() {
     assert_eq!(last, 429, "there is room for some only");
 }
 
+/// Rows of a query over a file.
+fn printed(query: &str, file: &str) -> Vec<Value> {
+    let args = ["query", query, "-r", file, "--format", "jsonl", "-q"];
+    rows(&check(&args, 0, &[]).out)
+}
+
+/// Packets of a flow by tshark: time, length, sender's port, and payload; `None` without tshark.
+fn by_tshark(file: &str, flow: &Value) -> Option<Vec<Vec<String>>> {
+    let end = |ip: &str, port: &str| {
+        let ip = flow[ip].as_str().expect("an address");
+        format!("ip.addr == {ip} and tcp.port == {}", flow[port])
+    };
+    let filter = format!(
+        "{} and {}",
+        end("client_ip", "client_port"),
+        end("server_ip", "server_port")
+    );
+    let fields = [
+        "frame.time_epoch",
+        "frame.len",
+        "tcp.srcport",
+        "tcp.payload",
+    ];
+    let output = Command::new("tshark")
+        .args(["-n", "-r", file, "-Y", &filter, "-T", "fields"])
+        .args(fields.iter().flat_map(|field| ["-e", field]))
+        .current_dir(super::ROOT)
+        .output();
+    let text = testkit::require!("tshark" => output).stdout;
+    let text = String::from_utf8(text).expect("text");
+    let packet = |line: &str| line.split('\t').map(str::to_owned).collect();
+    Some(text.lines().map(packet).collect())
+}
+
+/// The file has exactly the packets of the flow, and the turns have the bytes of its payloads.
+#[test]
+fn a_flow_of_an_upload_is_that_of_tshark() {
+    let folder = Folder::new();
+    let server = start(&folder);
+    let (status, sent) = server.send(&server.admin, "shop.pcap", CAPTURE);
+    assert_eq!(status, 201, "{sent}");
+    let id = sent["id"].as_str().expect("an id");
+    let file = folder.path("flow.pcapng");
+    for parser in ["http", "mysql_query", "memcached"] {
+        let query = format!("PARSE {parser} ORDER BY ts LIMIT 1 ROWS");
+        let flow = &printed(&query, CAPTURE)[0];
+        let name = flow["id"].as_str().expect("an id");
+        let path = format!("/recordings/{id}/packets?flow={name}");
+        let (status, _) = server.ask(&server.admin, &path, &["-o", &file]);
+        assert_eq!(status, 200, "{parser}");
+        let Some(expected) = by_tshark(CAPTURE, flow) else {
+            return;
+        };
+        assert_eq!(by_tshark(&file, flow).as_ref(), Some(&expected), "{parser}");
+        let all = printed("PARSE packet PROCESS (count)", &file);
+        assert_eq!(all[0]["count"], expected.len(), "{parser}");
+
+        let path = format!("/recordings/{id}/conversation?flow={name}");
+        let (status, told) = server.ask(&server.admin, &path, &[]);
+        assert_eq!(status, 200, "{told}");
+        assert_eq!(told["packets"], expected.len(), "{told}");
+        let turns = told["turns"].as_array().expect("turns");
+        for (side, port) in [("client", "client_port"), ("server", "server_port")] {
+            let port = flow[port].to_string();
+            let payload: String = expected
+                .iter()
+                .filter(|packet| packet[2] == port)
+                .map(|packet| packet[3].as_str())
+                .collect();
+            let own = turns.iter().filter(|turn| turn["from"] == side);
+            let mut at = 0;
+            for turn in own {
+                let data = turn["data"].as_str().expect("text");
+                assert!(payload[at..].starts_with(data), "{parser} {side}: {turn}");
+                at += 2 * turn["bytes"].as_u64().expect("a number") as usize;
+            }
+            assert_eq!(at, payload.len(), "{parser} {side}");
+        }
+    }
+}
+
+#[test]
+fn permissions_of_packets() {
+    let folder = Folder::new();
+    let server = start(&folder);
+    let [one, other, raw, view] = ["run", "run", "raw", "view"]
+        .map(|role| server.token(&format!("{role}-{}", rand(role)), role));
+    let scoped = |name: &str, network: &str| {
+        let body = json!({ "name": name, "role": "raw", "networks": [network] });
+        let made = server.server.post("/tokens", &body);
+        made["secret"].as_str().expect("a secret").to_owned()
+    };
+    let [inside, outside] = [("in", "10.20.0.0/16"), ("out", "10.99.0.0/16")]
+        .map(|(name, network)| scoped(name, network));
+    let (status, sent) = server.send(&one, "shop.pcap", CAPTURE);
+    assert_eq!(status, 201, "{sent}");
+    let upload = sent["id"].as_str().expect("an id").to_owned();
+    let of = |kind: &str| -> String {
+        let all = server.list(&server.admin);
+        let found = all.iter().find(|one| one["kind"] == kind).expect("it");
+        found["id"].as_str().expect("an id").to_owned()
+    };
+    let [capture, data_set] = [of("capture"), of("data_set")];
+    let flow = printed("PARSE http ORDER BY ts LIMIT 1 ROWS", CAPTURE)[0]["id"].clone();
+    let flow = flow.as_str().expect("an id");
+    for part in ["conversation", "packets"] {
+        for (token, recording, flow, expected) in [
+            (&one, &upload, flow, 200),
+            (&server.admin, &upload, flow, 200),
+            (&other, &upload, flow, 404),
+            (&one, &capture, flow, 403),
+            (&raw, &capture, flow, 200),
+            (&inside, &capture, flow, 200),
+            (&outside, &capture, flow, 404),
+            (&raw, &data_set, flow, 400),
+            (&view, &capture, flow, 403),
+            (&raw, &capture, "0123456789abcdef", 404),
+            (&raw, &capture, "1:abc", 400),
+        ] {
+            let path = format!("/recordings/{recording}/{part}?flow={flow}");
+            let (status, said) = server.ask(token, &path, &["-o", &folder.path("answer")]);
+            assert_eq!(status, expected, "{path}: {said}");
+        }
+    }
+}
+
 /// Makes names of tokens unique.
 fn rand(role: &str) -> usize {
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);

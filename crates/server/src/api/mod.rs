@@ -14,6 +14,7 @@ mod catalog;
 mod connections;
 mod enrolments;
 mod failure;
+mod flows;
 mod front;
 mod help;
 mod jobs;
@@ -276,6 +277,11 @@ fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/network", get(network::show))
         .route("/api/v1/recordings", get(recordings::list))
         .route("/api/v1/recordings/{id}", delete(recordings::remove))
+        .route(
+            "/api/v1/recordings/{id}/conversation",
+            get(flows::conversation),
+        )
+        .route("/api/v1/recordings/{id}/packets", get(flows::packets))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
         .route(

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa::{IntoParams, ToSchema};
 
 use super::app::AppState;
@@ -147,10 +148,7 @@ pub async fn query(
         confidence,
         rows_max,
     };
-    let room = tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await;
-    let Ok(Ok(room)) = room else {
-        return Err(ApiFailure::busy("other queries of stored data are running"));
-    };
+    let room = room(&app).await?;
     let answer = app.run(move |service: &Service| {
         // The query is aborted at its deadline and holds its permit until then.
         let _room = room;
@@ -177,15 +175,28 @@ pub async fn query(
     }
 }
 
+/// Waits until few enough others read stored data.
+pub(super) async fn room(app: &AppState) -> Result<OwnedSemaphorePermit, ApiFailure> {
+    match tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await {
+        Ok(Ok(room)) => Ok(room),
+        _ => Err(ApiFailure::busy("other queries of stored data are running")),
+    }
+}
+
 fn response(bytes: Vec<u8>, notes: &[String], format: RowFormat) -> Response {
     let mut response = in_form(bytes, format);
+    add_notes(&mut response, notes);
+    response
+}
+
+/// Adds notes as headers.
+pub(super) fn add_notes<'n>(response: &mut Response, notes: impl IntoIterator<Item = &'n String>) {
     for note in notes
-        .iter()
+        .into_iter()
         .filter_map(|note| HeaderValue::from_bytes(note.as_bytes()).ok())
     {
         response.headers_mut().append(NOTE, note);
     }
-    response
 }
 
 /// Encodes the answer; returns its bytes and notes.

@@ -12,6 +12,7 @@ use crate::queries::past::{AnswerOrigin, PastQuery, PastResponse, PastTable};
 use crate::results::hub::ResultHub;
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::persist_error::PersistError;
+use crate::store::recorded_flow::{FlowPart, FlowRequest, RecordedFlow};
 use crate::store::recording_store::{
     ReadLimits, RecordingAnswer, RecordingEntry, RecordingKind, RecordingQueryError,
     RecordingStore, RecordingView,
@@ -109,13 +110,7 @@ impl RecordingRequests {
             .store()?
             .reader()
             .ask(&entry.path, &query, limits)
-            .map_err(|why| match why {
-                RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
-                RecordingQueryError::Late(why) => {
-                    self.hub.meters.queries_given_up.add(1);
-                    ServiceError::Late(why)
-                }
-            })?;
+            .map_err(|why| self.refused(why))?;
         let RecordingAnswer {
             results,
             period,
@@ -161,6 +156,43 @@ impl RecordingRequests {
             tuples,
             notes,
         })
+    }
+
+    /// Reads a flow of a capture. Packets are not redacted.
+    pub(crate) fn follow(
+        &self,
+        who: &ClientAccess,
+        id: &str,
+        (flow, part): (u64, FlowPart),
+    ) -> Result<RecordedFlow, ServiceError> {
+        let entry = self.get(who, id)?;
+        let is_own = entry.told.owner.as_ref() == Some(&who.name);
+        if !is_own && who.role < AccessRole::Raw {
+            return Err(ServiceError::Forbidden(
+                "packets are not redacted: they need the role raw".into(),
+            ));
+        }
+        let bytes = self.limits.bytes.saturating_mul(4);
+        let asked = FlowRequest::new(flow, part, self.limits.time, bytes);
+        let reader = self.store()?.reader();
+        let read = reader
+            .follow(&entry.path, &asked)
+            .map_err(|why| self.refused(why))?;
+        let may_read = |flow: &RecordedFlow| {
+            is_own || flow.ends.iter().any(|end| who.scope.contains(end.ip()))
+        };
+        read.filter(may_read)
+            .ok_or_else(|| ServiceError::Unknown("this capture has no flow with this id".into()))
+    }
+
+    fn refused(&self, why: RecordingQueryError) -> ServiceError {
+        match why {
+            RecordingQueryError::Wrong(why) => ServiceError::Wrong(why),
+            RecordingQueryError::Late(why) => {
+                self.hub.meters.queries_given_up.add(1);
+                ServiceError::Late(why)
+            }
+        }
     }
 
     /// Removes an upload; allowed for its owner and for admins.

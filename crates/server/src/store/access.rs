@@ -79,6 +79,13 @@ impl NetworkScope {
         self.0.is_empty() || within(&asked.clients) || within(&asked.servers)
     }
 
+    /// Whether an address lies within these networks.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        self.0.is_empty() || self.0.iter().any(|net| lies_in((address, whole), *net))
+    }
+
     fn holds(&self, end: &AddressMatch) -> bool {
         end.net
             .is_some_and(|inner| self.0.iter().any(|net| lies_in(inner, *net)))

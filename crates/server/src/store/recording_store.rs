@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
+use crate::store::recorded_flow::{FlowRequest, RecordedFlow};
 pub(crate) use uploads::{IncomingUpload, UPLOADS};
 
 /// Maximum entries listed from the folder.
@@ -64,6 +65,16 @@ pub trait RecordingReader: Send + Sync {
         query: &CheckedQuery,
         limits: ReadLimits,
     ) -> Result<RecordingAnswer, RecordingQueryError>;
+
+    /// Reads a flow of a capture; `None` if it has no such flow.
+    ///
+    /// # Errors
+    /// As for a query.
+    fn follow(
+        &self,
+        path: &Path,
+        asked: &FlowRequest,
+    ) -> Result<Option<RecordedFlow>, RecordingQueryError>;
 }
 
 /// Description of a capture or recording.
@@ -428,6 +439,14 @@ mod tests {
             _: ReadLimits,
         ) -> Result<RecordingAnswer, RecordingQueryError> {
             Err(RecordingQueryError::Wrong("nobody asks".into()))
+        }
+
+        fn follow(
+            &self,
+            _: &Path,
+            _: &FlowRequest,
+        ) -> Result<Option<RecordedFlow>, RecordingQueryError> {
+            Ok(None)
         }
     }
 
