@@ -354,7 +354,7 @@ await step("distribution and heat map", async () => {
   await page.getByRole("button", { name: "Heat map" }).click();
   await page.locator(".heat canvas").nth(1).waitFor();
   await looksRight("answer-heat");
-  const heat = await handed("Save image");
+  const heat = await handed("Save PNG");
   assert(/\.png$/.test(heat.name) && readFileSync(heat.path).subarray(1, 4).toString() === "PNG", heat.name);
 });
 
@@ -381,12 +381,49 @@ async function handed(button) {
   return { name: download.suggestedFilename(), path };
 }
 
+/** The share of the drawn pixels that a saved picture and the browser's picture of the map have in common, at the best height. */
+async function alike(path) {
+  const shot = await page.locator(".map-scroll svg").screenshot();
+  const blank = await open();
+  const share = await blank.evaluate(async (files) => {
+    const read = async (file) => {
+      const image = new Image();
+      image.src = `data:image/png;base64,${file}`;
+      await image.decode();
+      const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+      context.drawImage(image, 0, 0);
+      const { data } = context.getImageData(0, 0, image.width, image.height);
+      // Compared with the color of the last pixel of the first row: the background.
+      const back = data.slice(4 * (image.width - 1), 4 * image.width);
+      const drawn = Uint8Array.from({ length: image.width * image.height }, (_, i) => ([0, 1, 2].reduce((sum, part) => sum + Math.abs(data[4 * i + part] - back[part]), 0) > 30 ? 1 : 0));
+      return { width: image.width, height: image.height, has: (x, y) => drawn[y * image.width + x] === 1 };
+    };
+    const [shown, saved] = await Promise.all(files.map(read));
+    const near = (of, x, y) => [-1, 0, 1].some((dx) => [-1, 0, 1].some((dy) => of.has(x + dx, y + dy)));
+    let best = 0;
+    for (let top = 0; top <= saved.height - shown.height; top += 1) {
+      let [all, same] = [0, 0];
+      // Every seventh row, in both directions.
+      for (let y = 2; y < shown.height - 2; y += 7)
+        for (let x = 2; x < shown.width - 2; x += 1)
+          for (const [one, other] of [[shown.has(x, y), near(saved, x + 20, y + top)], [saved.has(x + 20, y + top), near(shown, x, y)]]) if (one) [all, same] = [all + 1, same + other];
+      best = Math.max(best, same / all);
+    }
+    return best;
+  }, [shot.toString("base64"), readFileSync(path).toString("base64")]);
+  await blank.close();
+  return share;
+}
+
 await step("a saved result is one self-contained file", async () => {
-  const map = await handed("Save image");
+  const map = await handed("Save SVG");
   const svg = readFileSync(map.path, "utf8");
   assert(/\.svg$/.test(map.name) && /<path/.test(svg) && !/class=/.test(svg), map.name);
   const id = /job\/(\d+)/.exec(page.url())[1];
   for (const words of [`Job ${id}`, "group-count-success-quantile", "Period: ", " UTC", "Quality: ", "packets received", page.url().replaceAll("&", "&amp;")]) assert(svg.includes(words), `the picture lacks ${words}`);
+  const drawn = await handed("Save PNG");
+  const share = await alike(drawn.path);
+  assert(/\.png$/.test(drawn.name) && share > 0.95, `${drawn.name}: ${(100 * share).toFixed(1)} % of the pixels are those of the page`);
   const saved = await handed("Save as HTML");
   const text = readFileSync(saved.path, "utf8");
   assert(/\.html$/.test(saved.name) && !/<script|(?:src|href)="(?!data:)/.test(text), saved.name);

@@ -121,11 +121,11 @@ export function hand(name: string, type: string, text: string | Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Downloads the drawings of the page: as SVG, or as PNG if a canvas is among them. */
-export function picture(name: string, about: About, body: Element): void {
+/** Downloads the drawings of the page; those on a canvas only as PNG. */
+export function picture(name: string, about: About, body: Element, format: "svg" | "png"): void {
   const sheet = sheetOf(about, body, true);
   if (sheet.drawings.length === 0) return;
   const placed = laidOut(sheet);
-  if (sheet.drawings.every(({ drawn }) => drawn instanceof SVGElement)) hand(`${name}.svg`, "image/svg+xml", toSvg(placed));
+  if (format === "svg") hand(`${name}.svg`, "image/svg+xml", toSvg(placed));
   else toCanvas(placed).toBlob((blob) => blob && hand(`${name}.png`, "image/png", blob), "image/png");
 }

@@ -132,7 +132,57 @@ export function toSvg({ width, height, words, dots, drawings }: Placed): string 
   return new XMLSerializer().serializeToString(root);
 }
 
-/** Its canvases and text in one canvas. */
+/** Draws an SVG, shape by shape: the page's policy allows no images made from text. */
+function draw(context: CanvasRenderingContext2D, svg: SVGElement, x: number, y: number): void {
+  const opacity = (element: Element): number => Number(getComputedStyle(element).opacity) * (element === svg || !element.parentElement ? 1 : opacity(element.parentElement));
+  for (const shape of svg.querySelectorAll<SVGGraphicsElement>("path, rect, line, text")) {
+    const style = getComputedStyle(shape);
+    const matrix = shape.getCTM();
+    if (!matrix || shape.closest("defs") || style.display === "none" || style.visibility === "hidden") continue;
+    const number = (name: string) => Number(shape.getAttribute(name) ?? 0);
+    const [left, top, width, height] = ["x", "y", "width", "height"].map(number) as [number, number, number, number];
+    context.save();
+    context.translate(x, y);
+    context.transform(matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f);
+    [context.fillStyle, context.strokeStyle, context.lineWidth] = [style.fill, style.stroke, parseFloat(style.strokeWidth)];
+    context.setLineDash(style.strokeDasharray === "none" ? [] : style.strokeDasharray.split(",").map(parseFloat));
+    const alpha = opacity(shape);
+    if (shape instanceof SVGTextElement) {
+      context.globalAlpha = alpha;
+      context.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+      context.textAlign = style.textAnchor === "end" ? "right" : style.textAnchor === "middle" ? "center" : "left";
+      // A title within a text is not drawn.
+      const text = [...shape.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE).map((node) => node.textContent).join("");
+      if (style.stroke !== "none") context.strokeText(text, left, top);
+      context.fillText(text, left, top);
+    } else {
+      const outline = new Path2D(shape.getAttribute("d") ?? "");
+      if (shape instanceof SVGRectElement) outline.roundRect(left, top, width, height, number("rx"));
+      else if (shape instanceof SVGLineElement) {
+        outline.moveTo(number("x1"), number("y1"));
+        outline.lineTo(number("x2"), number("y2"));
+      }
+      context.globalAlpha = alpha * Number(style.fillOpacity);
+      if (style.fill !== "none") context.fill(outline);
+      context.globalAlpha = alpha * Number(style.strokeOpacity);
+      if (style.stroke !== "none") context.stroke(outline);
+      if (shape instanceof SVGPathElement && style.markerEnd !== "none") drawTip(context, shape);
+    }
+    context.restore();
+  }
+}
+
+/** The arrowhead at the end of a path, in the color of its line. */
+function drawTip(context: CanvasRenderingContext2D, path: SVGPathElement): void {
+  const length = path.getTotalLength();
+  const [before, end] = [path.getPointAtLength(length - 1), path.getPointAtLength(length)];
+  context.translate(end.x, end.y);
+  context.rotate(Math.atan2(end.y - before.y, end.x - before.x));
+  context.fillStyle = context.strokeStyle;
+  context.fill(new Path2D("M-6 -3.5L1 0L-6 3.5z"));
+}
+
+/** Its drawings and text in one canvas. */
 export function toCanvas({ width, height, words, dots, drawings }: Placed): HTMLCanvasElement {
   const { back, ink, font } = paint();
   const scale = devicePixelRatio || 1;
@@ -143,6 +193,7 @@ export function toCanvas({ width, height, words, dots, drawings }: Placed): HTML
   context.fillStyle = back;
   context.fillRect(0, 0, width, height);
   for (const { drawn, y, width: w, height: h } of drawings) if (drawn instanceof HTMLCanvasElement) context.drawImage(drawn, MARGIN, y, w, h);
+    else draw(context, drawn, MARGIN, y);
   for (const { x, y, colour } of dots) {
     context.fillStyle = colour;
     context.beginPath();

@@ -201,9 +201,9 @@ export function View({ query, title, file, results, isLoaded, job, recording, ac
     const of = about();
     if (result && window) void import("./lazy_details").then(({ finding, hand }) => hand(`${file}.html`, "text/html", finding({ ...of, result, rows }, body.current as Element)));
   };
-  const image = () => {
+  const image = (format: "svg" | "png") => {
     const of = about();
-    void import("./lazy_details").then(({ picture }) => picture(file, of, body.current as Element));
+    void import("./lazy_details").then(({ picture }) => picture(file, of, body.current as Element, format));
   };
   const lost = lossOf(result, window, account);
   const rate = account?.sample_rate ?? 1;
@@ -261,7 +261,8 @@ export function View({ query, title, file, results, isLoaded, job, recording, ac
         {result && window && (
           <>
             <button type="button" title="Query, rows, charts, and data quality in one HTML file" onClick={save}>Save as HTML</button>
-            {view !== "table" && <button type="button" onClick={image}>Save image</button>}
+            {view !== "table" && <button type="button" onClick={() => image("png")}>Save PNG</button>}
+            {(view === "spread" || view === "map") && <button type="button" onClick={() => image("svg")}>Save SVG</button>}
             <Copy text={() => csv(result.columns, rows)}>Copy CSV</Copy>
           </>
         )}

@@ -112,9 +112,9 @@ export default function Services() {
     addEventListener("pagekey", onKey);
     return () => removeEventListener("pagekey", onKey);
   }, []);
-  const image = () => void import("../answers/lazy_details").then(({ picture }) => answer && picture("map", {
+  const image = (format: "svg" | "png") => void import("../answers/lazy_details").then(({ picture }) => answer && picture("map", {
     title: "Map", query: answer.texts.join("\n"), measure: "", period: answer.own, isOpen: false, worth: [], foot: "", account: null, link: location.href,
-  }, document.querySelector("section.body") as Element));
+  }, document.querySelector("section.body") as Element, format));
   const one = opened.value;
   const edges = answer?.edges ?? [];
   const bad = edges.filter((edge) => failing(edge) > 0).length;
@@ -133,7 +133,7 @@ export default function Services() {
         {times && <button type="button" onClick={() => compare("")}>End comparison</button>}
         {answer && <span class="muted small">{span(answer.own.since, answer.own.until)} UTC{times ? ` compared with ${span(times.baseline.since, times.baseline.until)}` : ""}{bad > 0 ? `, ${bad} edges with errors` : ""}</span>}
         {answer && !whole && error === undefined && <span class="muted small" role="status">Loading more protocols…</span>}
-        {view === "graph" && edges.length > 0 && <button type="button" onClick={image}>Save image</button>}
+        {view === "graph" && edges.length > 0 && <><button type="button" onClick={() => image("png")}>Save PNG</button><button type="button" onClick={() => image("svg")}>Save SVG</button></>}
         {answer && answer.texts.length > 0 && <Copy text={() => answer.texts.join("\n")}>Copy queries</Copy>}
       </div>
       {error !== undefined && <Notice kind="bad">{said(error)} {answer && "The data shown is outdated."}</Notice>}
