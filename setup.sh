@@ -68,7 +68,7 @@ for part in "$@"; do
     bed) bed ;;
     dpdk) dpdk ;;
     package) package ;;
-    *) echo "setup: there is no part '$part'; there are: demo, build, test, bed, dpdk, package" >&2; exit 2 ;;
+    *) echo "setup: unknown part '$part'; known parts: demo, build, test, bed, dpdk, package" >&2; exit 2 ;;
   esac
 done
 if [ ${#missing[@]} -gt 0 ]; then

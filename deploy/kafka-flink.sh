@@ -244,5 +244,5 @@ case "$what-$part" in
   stop-all) stop "$dir"/run/gateway.pid "$dir"/run/taskmanager-*.pid "$dir"/run/jobmanager.pid "$dir"/run/broker-*.pid ;;
   stop-kafka) stop "$dir"/run/broker-*.pid ;;
   stop-flink) stop "$dir"/run/gateway.pid "$dir"/run/taskmanager-*.pid "$dir"/run/jobmanager.pid ;;
-  *) fail "there is no '$what $part'" ;;
+  *) fail "unknown subcommand '$what $part'" ;;
 esac

@@ -263,14 +263,14 @@ up() {
   local tool name
   case $forwarding-$spines in
     rules-* | normal-1 | none-1) ;;
-    *) fail "FORWARDING=$forwarding with $spines spines: what switches learn would go round; take FORWARDING=rules" ;;
+    *) fail "FORWARDING=$forwarding with $spines spines: what switches learn would go round; use FORWARDING=rules" ;;
   esac
   [ "$(id -u)" = 0 ] || fail "network namespaces need root"
   for tool in ip nsenter ethtool ovs-vsctl ovs-vswitchd ovsdb-server ovs-ofctl; do command -v "$tool" >/dev/null || fail "$tool is missing: testbed.sh install"; done
   [ "$servers" = none ] || for tool in nginx mariadbd mariadb-install-db memcached python3; do command -v "$tool" >/dev/null || fail "$tool is missing: testbed.sh install"; done
   [ "${#dir}" -le 70 ] || fail "$dir is too long a name: sockets in it could not be made"
   mkdir -p "$dir"
-  [ -e "$dir/.testbed" ] || [ -z "$(ls -A "$dir")" ] || fail "$dir is not empty, and no bed's"
+  [ -e "$dir/.testbed" ] || [ -z "$(ls -A "$dir")" ] || fail "$dir is not empty and not a test bed"
   down
   mkdir -p "$dir/run" "$dir/log" "$dir/data"
   touch "$dir/.testbed"
@@ -316,7 +316,7 @@ down() {
 
 status() {
   local where
-  [ -e "$dir/addresses" ] || fail "there is no bed in $dir"
+  [ -e "$dir/addresses" ] || fail "$dir contains no test bed"
   for where in $(ip netns list | cut -d' ' -f1 | grep "^$prefix-" | sort); do
     echo "${where#"$prefix"-}: $(ip netns pids "$where" | xargs -r ps -o comm= -p | sort | uniq -c | awk '{printf "%s%s", sep, $2; sep=", "}')"
   done
@@ -330,7 +330,7 @@ case $what in
   *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 forwarding=${FORWARDING:-normal}
-case $forwarding in normal | none) spines=${SPINES:-1} ;; rules) spines=${SPINES:-2} ;; *) fail "there is no FORWARDING=$forwarding" ;; esac
+case $forwarding in normal | none) spines=${SPINES:-1} ;; rules) spines=${SPINES:-2} ;; *) fail "unknown value FORWARDING=$forwarding" ;; esac
 servers=${SERVERS:-all}
 dir=$(realpath -m "$2")
 prefix=tb$(printf '%s' "$dir" | cksum | cut -d' ' -f1)

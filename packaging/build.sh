@@ -84,7 +84,7 @@ oci() {
 for what in "$@"; do
   case $what in
     static | deb | rpm | oci) "$what" ;;
-    *) echo "build: there is no package '$what'; there are: static, deb, rpm, oci" >&2; exit 2 ;;
+    *) echo "build: unknown package '$what'; known packages: static, deb, rpm, oci" >&2; exit 2 ;;
   esac
 done
 find "$out" -maxdepth 2 -type f -not -path "$work/*" -not -path "$out/test/*" -printf '%P  %k kB\n' | sort

@@ -103,7 +103,7 @@ def parse_reactive(source):
         raise BadRule("match must select tcp, without tcp_flags")
     priority = whole(source, "priority", 0x8000, 16)
     if priority == 0xFFFF:
-        raise BadRule("priority must be below the maximum: the next higher one is needed")
+        raise BadRule("priority must be below the maximum: the set also uses the next higher priority")
     syn = match.with_fields(tcp_flags=(0x02, 0x12))
     catcher = Rule(syn, parse_actions("CONTROLLER:65535"), cookie(source.get("cookie")), priority, whole(source, "table", 0, 8))
     forward = parse_actions(text(source, "forward"))
@@ -124,7 +124,7 @@ def check(found):
         places.add(rule.place)
     for table, of, does in found.action_lists():
         if not found.owns(of):
-            raise BadRule(f"cookie {of:#x} is not the set's own")
+            raise BadRule(f"cookie {of:#x} does not belong to the set")
         if actions.setdefault((table, of), does) != does:
             raise BadRule(f"cookie {of:#x} has two lists of actions: it could not be renewed")
 

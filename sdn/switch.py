@@ -6,7 +6,7 @@ from desired import Desired
 
 
 class Refused(Exception):
-    """The switch rejected a message; has its error."""
+    """The switch rejected a message; contains the error."""
 
 
 class Unreachable(Exception):

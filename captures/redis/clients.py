@@ -88,7 +88,7 @@ def main():
     new.value()
     new.ask("PING")
     old.ask("UNSUBSCRIBE", replies=2)
-    # Told what it has read that others change.
+    # Receives invalidations of keys that it has read and others change.
     new.ask("CLIENT", "TRACKING", "ON")
     new.ask("GET", "key:1")
     plain.ask("SET", "key:1", "changed")

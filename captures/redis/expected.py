@@ -37,7 +37,7 @@ def streams(path):
 
 
 def value(data, at):
-    """The value at `at`, and where it ends."""
+    """The value at `at`, and the position of its end."""
     end = data.index(b"\r\n", at)
     kind, text = data[at : at + 1], data[at + 1 : end]
     at = end + 2
@@ -74,7 +74,7 @@ def replies(data):
 
 
 def transactions(path):
-    """Command, length of request and of reply, response time; what is missing is None."""
+    """Command, request length, reply length, and response time; None if missing."""
     for (asked, question), (told, answer) in streams(path):
         answers = collections.deque()
         for kind, item, at, end in replies(answer):

@@ -69,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         self.log.write(f"{began:.6f}\t{self.path}\t{status}\t{took}\t{source}\t{cached}\t{queried}\n")
 
     def log_message(self, *_):
-        """Nothing: the log has its own format."""
+        """Does nothing: the log has its own format."""
 
 
 class Server(ThreadingHTTPServer):

@@ -21,7 +21,7 @@ def products(seed, keys, exponent, requests):
 
 
 def client(url, asked, think, seen):
-    """Requests these, one after the other, on one connection."""
+    """Sends these requests one after the other on one connection."""
     at = urlsplit(url)
     connection = http.client.HTTPConnection(at.hostname, at.port, timeout=30)
     for product in asked:
@@ -45,8 +45,8 @@ def main():
     parser.add_argument("--requests", type=int, default=400, help="how many (%(default)s)")
     parser.add_argument("--clients", type=int, default=4, help="concurrent clients (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="determines the requested pages (%(default)s)")
-    parser.add_argument("--keys", type=int, default=60, help="products that are asked for, 1000 at most (%(default)s)")
-    parser.add_argument("--exponent", type=float, default=0.99, help="of the Zipf distribution: how much more often the first ones are (%(default)s)")
+    parser.add_argument("--keys", type=int, default=60, help="number of requested products, at most 1000 (%(default)s)")
+    parser.add_argument("--exponent", type=float, default=0.99, help="exponent of the Zipf distribution of products (%(default)s)")
     parser.add_argument("--think", type=float, default=0.03, help="pause of a client between requests, in seconds (%(default)s)")
     parser.add_argument("--log", help="a line for each request: product, status, microseconds")
     args = parser.parse_args()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what examples/autoscaling/run.sh has left as the paper's figures 16 and 17: draw.py DIR OUT.svg. Needs matplotlib."""
+"""Draws the results of examples/autoscaling/run.sh as figures 16 and 17 of the paper: draw.py DIR OUT.svg. Needs matplotlib."""
 import json, os, sys
 from datetime import datetime
 import matplotlib

@@ -44,7 +44,7 @@ start() {
 until_so() {
   local _
   for _ in $(seq 600); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.1; done
-  fail "this did not come true in a minute: $*"
+  fail "condition not met within a minute: $*"
 }
 ip netns add "$net-lan"
 on lan ip link add lan type bridge

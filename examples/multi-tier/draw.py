@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what examples/multi-tier/run.sh has found as the paper's figures 9 to 11: draw.py DIR OUT.svg. Needs matplotlib."""
+"""Draws the results of examples/multi-tier/run.sh as figures 9 to 11 of the paper: draw.py DIR OUT.svg. Needs matplotlib."""
 import json, os, sys
 import matplotlib
 

@@ -28,7 +28,7 @@ WORDS = {"garden", "night", "road"}
 
 
 def number(form, name, most):
-    """The number of that name in the form, or None."""
+    """The number with this name in the form, or None."""
     text = form.get(name, [""])[0]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= most else None
 
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.log.write(f"{asked.path}\t{status}\t{int((time.perf_counter() - began) * 1e6)}\t{statements}\n")
 
     def log_message(self, *_):
-        """Nothing: the log has its own format."""
+        """Does nothing: the log has its own format."""
 
 
 class Server(ThreadingHTTPServer):

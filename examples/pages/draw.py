@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws what examples/pages/run.sh has found as the paper's figures 12 to 15: draw.py DIR OUT.svg. Needs matplotlib."""
+"""Draws the results of examples/pages/run.sh as figures 12 to 15 of the paper: draw.py DIR OUT.svg. Needs matplotlib."""
 import json, os, sys
 import matplotlib
 
@@ -21,7 +21,7 @@ def column(row, name):
 
 
 def histogram(axes, buckets, edges, **words):
-    """Our counts, whose buckets are 1/64 wide, in wider buckets."""
+    """Merges the counts of buckets with a width of 1/64 into wider buckets."""
     counts = [0] * (len(edges) - 1)
     for bound, count in buckets:
         at = next((n for n in range(len(counts)) if bound / 1e6 <= edges[n + 1]), len(counts) - 1)

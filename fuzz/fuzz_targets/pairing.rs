@@ -46,9 +46,9 @@ struct Message {
 enum Fate {
     Seen,
     Lost,
-    /// Its end is lost.
+    /// The end of the message is lost.
     Cut,
-    /// Its beginning is lost; the rest is not understood.
+    /// The beginning of the message is lost; the rest is not parsed.
     Headless,
 }
 
@@ -255,7 +255,7 @@ fuzz_target!(|input: &[u8]| {
                 );
             }
             if round & 128 != 0 && answered > 0 && asked < requests {
-                // It sends more requests after a partial response.
+                // The client sends more requests after a partial response.
                 ends.hear(C);
                 obeys = false;
             }

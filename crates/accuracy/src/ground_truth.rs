@@ -27,7 +27,7 @@ pub type PacketKey = (Endpoint, Endpoint, usize);
 /// A transaction.
 #[derive(Clone, Debug)]
 pub struct TrueTransaction {
-    /// Its values.
+    /// Observed values.
     pub told: ObservedTuple,
     /// Packets of the request.
     pub request: Option<PacketSpan>,

@@ -30,7 +30,7 @@ pub enum Impairment {
     Joined(f64),
     /// Only one direction was captured.
     OneSide(PacketDirection),
-    /// This share of packets is late by this many nanoseconds, in timestamps and file order.
+    /// Delays a share of packets by a number of nanoseconds, in timestamps and file order.
     Delay(f64, i64),
     /// One direction is late by this many nanoseconds (early if negative), in timestamps and file order: two taps.
     Skew(PacketDirection, i64),
@@ -72,7 +72,7 @@ pub enum PacketDirection {
 pub enum LossTarget {
     /// All.
     Any,
-    /// Those of one direction.
+    /// Packets of one direction.
     Of(PacketDirection),
     /// Packets with at most [`SMALL`] bytes.
     Small,

@@ -268,7 +268,7 @@ impl TupleJudge<'_> {
         {
             faults.push((
                 FaultKind::ExactWithHole,
-                "exact, and bytes are missing".to_owned(),
+                "quality exact although bytes are missing".to_owned(),
             ));
         }
         for ((name, claimed), (_, true_value)) in told.values.iter().zip(&truth.told.values) {
@@ -282,7 +282,7 @@ impl TupleJudge<'_> {
                                 0,
                                 (
                                     FaultKind::Pair,
-                                    "the response is that to another request".to_owned(),
+                                    "the response belongs to another request".to_owned(),
                                 ),
                             );
                             true

@@ -185,7 +185,7 @@ fn impairments(flags: &AccuracyFlags) -> Result<Vec<Impairment>> {
         .filter(|i| i.to_string().contains(wanted.as_str()))
         .collect();
     if found.is_empty() {
-        bail!("no damage is called {wanted}")
+        bail!("unknown damage {wanted}")
     } else {
         Ok(found)
     }

@@ -22,7 +22,7 @@ pub struct ObservedTuple {
     pub ts_end: i64,
     /// The quality stated by the tuple.
     pub quality: String,
-    /// Whether it contains a request.
+    /// Whether the tuple contains a request.
     pub asked: bool,
     /// From the request's last byte to the response's first.
     pub response_time: Option<i64>,
@@ -49,13 +49,13 @@ impl ObservedTuple {
         (0..batch.rows()).map(|row| ObservedTuple::of_row(batch, row))
     }
 
-    /// Whether it is marked as complete.
+    /// Whether the tuple is marked as complete.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.quality == "exact"
     }
 
-    /// Whether it is marked as having only one half.
+    /// Whether the tuple is marked `half`.
     #[must_use]
     pub fn is_half(&self) -> bool {
         self.quality == "half"

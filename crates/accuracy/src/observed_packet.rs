@@ -26,7 +26,7 @@ pub struct ObservedPacket {
     pub ts: Timestamp,
     /// Relation to the recorded packet.
     pub kind: PacketDamage,
-    /// Its bytes, if they differ from the recorded ones.
+    /// Bytes, if they differ from the recorded ones.
     pub bytes: Option<Arc<[u8]>>,
 }
 

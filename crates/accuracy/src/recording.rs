@@ -47,9 +47,9 @@ struct RecordedPacket {
     len: usize,
     ends: Option<(Endpoint, Endpoint)>,
     carried: Option<CarriedBytes>,
-    /// Whether it was retransmitted.
+    /// Whether the packet was retransmitted.
     repeated: bool,
-    /// The packet that first carried its data, if it is a retransmission.
+    /// The packet that first carried the data, if this packet is a retransmission.
     first: Option<usize>,
 }
 

@@ -134,7 +134,7 @@ impl EditableSegment {
         self.bytes[self.transport + 8..self.transport + 12].copy_from_slice(&ack.to_be_bytes());
     }
 
-    /// Its flags.
+    /// TCP flags.
     #[must_use]
     pub fn flags(&self) -> u8 {
         self.bytes[self.transport + 13]

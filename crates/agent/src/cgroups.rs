@@ -54,7 +54,7 @@ impl CgroupRoot {
         for controller in ["memory", "cpu"] {
             if !offered.split_whitespace().any(|name| name == controller) {
                 return Err(io::Error::other(format!(
-                    "the controller {controller} is not offered to this group"
+                    "the controller {controller} is not available to this group"
                 )));
             }
         }
@@ -100,7 +100,7 @@ impl MonitorCgroup {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// Number of processes in it killed by the kernel for lack of memory.
+    /// Number of the group's processes that the kernel killed for lack of memory.
     #[must_use]
     pub fn killed_for_memory(&self) -> u64 {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();

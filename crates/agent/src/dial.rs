@@ -326,7 +326,7 @@ fn hint(status: StatusCode) -> &'static str {
         StatusCode::UNAUTHORIZED => "unknown token or certificate of this agent",
         StatusCode::FORBIDDEN => "the token does not have the role agent",
         StatusCode::NOT_FOUND | StatusCode::UPGRADE_REQUIRED | StatusCode::OK => {
-            "is it netalytics serve, of a version that has agents?"
+            "is it netalytics serve of a version that supports agents?"
         }
         StatusCode::TOO_MANY_REQUESTS => "too many requests",
         _ => "no further details",

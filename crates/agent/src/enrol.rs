@@ -36,7 +36,7 @@ pub enum EnrolError {
     /// A key cannot be generated, or the certificate is unusable.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// They cannot be stored.
+    /// The credentials cannot be stored.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The given authority is not the one in the token.

@@ -36,7 +36,7 @@ pub enum HostCapability {
     AfXdp,
     /// The host has an Open vSwitch.
     OpenVswitch,
-    /// It receives export messages of switches and routers, by its owner's policy.
+    /// The host receives export messages of switches and routers, as permitted by its policy.
     Exports,
 }
 

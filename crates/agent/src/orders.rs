@@ -36,7 +36,7 @@ pub struct PreparedOrder {
 pub struct HostLoad {
     /// Number of running jobs.
     pub jobs: usize,
-    /// Their estimated cost.
+    /// Estimated cost of these jobs.
     pub burden: ResourceUsage,
     /// Packets per second on the host.
     pub packets_per_second: u64,
@@ -196,7 +196,7 @@ fn arguments(order: &JobOrder, input: Vec<String>, policy: &HostPolicy) -> Vec<S
         );
     }
     if let Some(filter) = &order.capture.filter {
-        // As one argument, since the filter may start with a dash.
+        // One argument, because the filter may start with a dash.
         arguments.push(format!("--capture-filter={filter}"));
     }
     arguments

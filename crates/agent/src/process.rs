@@ -26,7 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub enum ProcessEvent {
     /// A frame.
     Said(RecordLane, MonitorFrame),
-    /// It has ended: status and last line of standard error.
+    /// The process has ended: status and last line of standard error.
     Gone(RecordLane, io::Result<ExitStatus>, String),
 }
 
@@ -53,7 +53,7 @@ pub struct MonitorProcess {
 }
 
 impl MonitorProcess {
-    /// Starts a monitor. Its messages are sent to `news`.
+    /// Starts a monitor. Its messages go to `news`.
     ///
     /// # Errors
     /// `io::Error` if the process cannot be started.
@@ -113,7 +113,7 @@ impl MonitorProcess {
         })
     }
 
-    /// Renews its lease for `lasts` from now.
+    /// Renews the monitor's lease for `lasts` from now.
     pub fn renew(&mut self, lasts: Duration) {
         self.tell(&format!("renew {}", lasts.as_millis()));
     }
@@ -129,7 +129,7 @@ impl MonitorProcess {
         self.tell(&format!("taps {};{}", list(&taps.own), list(&taps.others)));
     }
 
-    /// Raises its packet limit, counted from its start.
+    /// Raises the monitor's packet limit, counted from its start.
     pub fn allow(&mut self, packets: u64) {
         self.tell(&format!("allow {packets}"));
     }
@@ -164,7 +164,7 @@ impl MonitorProcess {
         }
     }
 
-    /// Bytes of memory above its limit; `None`: within the limit.
+    /// Bytes of memory above the monitor's limit; `None`: within the limit.
     #[must_use]
     pub fn excess(&self) -> Option<u64> {
         memory_of(self.pid)?
@@ -172,7 +172,7 @@ impl MonitorProcess {
             .filter(|excess| *excess > 0)
     }
 
-    /// Whether the kernel has killed it for lack of memory.
+    /// Whether the kernel has killed the monitor for lack of memory.
     #[must_use]
     pub fn was_killed_for_memory(&self) -> bool {
         self.group

@@ -62,7 +62,7 @@ pub struct AgentConfig {
     pub demo: Option<DemoCapture>,
     /// Receiver of export messages, if the policy has addresses for it.
     pub exports: Option<PacketRelay>,
-    /// Certificate, which it renews; `None`: it uses a token.
+    /// Certificate, which the agent renews; `None`: the agent uses a token.
     pub credentials: Option<AgentCredentials>,
 }
 
@@ -92,7 +92,7 @@ struct AgentLoop {
     news: Sender<ProcessEvent>,
     failures: u32,
     traffic: TrafficMeter,
-    /// Previous incarnation, if it ended in order.
+    /// Previous incarnation, if that ended in order.
     boot_ended: u64,
     /// Set when the agent ends.
     ending: Option<AgentEnding>,
@@ -101,7 +101,7 @@ struct AgentLoop {
 /// Completeness of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AgentEnding {
-    /// All results of its monitors were received so far.
+    /// All results that the monitors have produced so far were received.
     InOrder,
     /// Results of a monitor were lost.
     Lossy,
@@ -279,7 +279,7 @@ impl AgentLoop {
         self.notes.forget_all();
         self.boot = boot;
         self.agent = AgentControl::new(boot, AgentSettings::default(), &[]);
-        // Last: if the agent dies before, it repeats this.
+        // Last step: an agent that dies earlier repeats it.
         self.serves.learn(server);
     }
 

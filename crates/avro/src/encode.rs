@@ -88,7 +88,7 @@ struct EncodedColumn<'a> {
 }
 
 enum EncodedValues<'a> {
-    /// This number of columns with only nulls.
+    /// A number of adjacent columns with only nulls.
     Nulls(usize),
     Bool(&'a BooleanBuffer),
     Long(&'a [i64]),

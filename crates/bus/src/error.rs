@@ -1,4 +1,4 @@
-//! Errors of Kafka, by who must act.
+//! Errors of Kafka, grouped by who can resolve them.
 
 /// A message never contains the value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum BusError {
         reason: String,
     },
     /// The topic was deleted, or never created.
-    #[error("there is no topic `{0}` at the brokers")]
+    #[error("topic `{0}` does not exist at the brokers")]
     NoTopic(String),
     /// The record at an offset was deleted, or never written.
     #[error(
@@ -57,7 +57,7 @@ pub enum BusError {
         /// Last connection error.
         reason: String,
     },
-    /// The operation was asked to stop while waiting.
+    /// The operation was stopped while waiting.
     #[error("stopped while waiting for the brokers at {0}")]
     Stopped(String),
 }

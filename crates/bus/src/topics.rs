@@ -58,7 +58,7 @@ impl TopicAdmin {
             .collect())
     }
 
-    /// Number of partitions of the topic; `None`: it does not exist.
+    /// Number of partitions; `None`: the topic does not exist.
     ///
     /// # Errors
     /// If the brokers do not answer, or return an error.

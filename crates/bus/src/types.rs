@@ -43,7 +43,7 @@ pub const BY_KEY: i32 = -1;
 pub struct PartitionRange {
     /// The topic.
     pub topic: String,
-    /// Its partition.
+    /// Partition of the topic.
     pub partition: i32,
     /// Offset of the first record; an error if it is no longer stored.
     pub from: i64,
@@ -56,7 +56,7 @@ pub struct PartitionRange {
 pub enum PartitionEnd {
     /// At the current end when the reader reaches it.
     End,
-    /// Before this offset; waits for it.
+    /// Before this offset; waits until it exists.
     Offset(i64),
     /// Never: later records are read, too.
     Forever,

@@ -103,7 +103,7 @@ fn used_by(interface: &NetworkInterface) -> Option<String> {
     if let Some(address) = interface.addresses.iter().find(|ip| own(ip)) {
         return Some(format!("it has the address {address}"));
     }
-    // A bridge, bond, or switch above it, and VLANs and similar interfaces on top of it.
+    // Bridge, bond, or switch that contains the interface, and VLANs and similar interfaces on top of it.
     let above = fs::read_dir(sysfs(&interface.name))
         .ok()?
         .flatten()

@@ -207,7 +207,7 @@ impl DpdkSource {
         self.counters.count(block);
     }
 
-    /// The device's timestamp, if it is a time of day; many adapters count from power-on.
+    /// The device's timestamp, if the device reports a time of day; many adapters count from power-on.
     fn stamp(&self, received: &ReceivedMbuf) -> Option<Timestamp> {
         /// September 2001: no adapter has been running since then.
         const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;

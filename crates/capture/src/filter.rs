@@ -111,7 +111,7 @@ struct FilteredSource {
     programs: FilterPrograms,
     /// Programs for packets inside tunnels.
     inside: FilterPrograms,
-    /// Datagrams whose first fragment matched.
+    /// Fragmented datagrams whose first fragment matched.
     datagrams: VecDeque<FragmentKey>,
     /// The kernel has decided on all other packets.
     only_tunnels: bool,

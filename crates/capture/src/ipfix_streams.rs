@@ -87,7 +87,7 @@ impl IpfixStreams {
 }
 
 impl IpfixConnection {
-    /// Reads what is there; returns false if the connection has ended.
+    /// Reads available bytes; returns false if the connection has ended.
     fn receive(&mut self, buffer: &mut [u8], take: &mut impl FnMut(SocketAddr, &[u8])) -> bool {
         if !is_readable(&self.stream, Duration::ZERO).unwrap_or(true) {
             return true;
@@ -95,7 +95,7 @@ impl IpfixConnection {
         match self.stream.read(buffer) {
             Ok(0) => {
                 if !self.begun.is_empty() {
-                    warn!("{} closed its connection within a message", self.peer);
+                    warn!("{} closed its connection in the middle of a message", self.peer);
                 }
                 return false;
             }

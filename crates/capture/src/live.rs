@@ -104,7 +104,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("there is no interface \"l0\", but \"lo\"; there "),
+                .starts_with("interface \"l0\" does not exist (did you mean \"lo\"?); available: "),
             "{error}"
         );
         assert!(find(ANY).expect("always there").is_none());

@@ -144,9 +144,9 @@ struct RelayReader {
     /// Frames, of which the first `sent` bytes are written.
     pending: Vec<u8>,
     sent: usize,
-    /// Packets dropped because it was too slow.
+    /// Packets dropped because the reader was too slow.
     dropped: u64,
-    /// Packets that the sockets had lost when it connected.
+    /// Packets that the sockets had lost when the reader connected.
     lost_before: u64,
 }
 
@@ -263,7 +263,7 @@ impl RelayedSource {
         true
     }
 
-    /// Reads what is there; returns false at the end.
+    /// Reads available bytes; returns false at the end.
     fn read(&mut self) -> bool {
         let known = self.received.len();
         self.received.resize(known + READ_BYTES, 0);

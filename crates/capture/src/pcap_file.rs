@@ -169,7 +169,7 @@ impl PcapFile {
     #[cold]
     fn implausible(&self, len: u32) -> String {
         format!(
-            "the packet here claims {len} captured bytes, more than a capture can hold: the file is damaged"
+            "a packet claims {len} captured bytes, more than a capture can hold: the file is damaged"
         )
     }
 
@@ -428,7 +428,7 @@ mod tests {
         );
         let bad = |len: u32| {
             format!(
-                "the packet here claims {len} captured bytes, more than a capture can hold: the file is damaged"
+                "a packet claims {len} captured bytes, more than a capture can hold: the file is damaged"
             )
         };
         check(

@@ -163,7 +163,7 @@ impl PcapNg {
         let len = stated_len as usize;
         if !(BLOCK_HEAD..=RECORD_MAX).contains(&len) || !len.is_multiple_of(4) {
             return Err(RecordStop::Bad(format!(
-                "the block here (type {kind:#x}) has an impossible length of {len} bytes"
+                "a block (type {kind:#x}) has an impossible length of {len} bytes"
             )));
         }
         let block = rest.get(..len).ok_or(RecordStop::Need(len))?;
@@ -174,10 +174,10 @@ impl PcapNg {
         if word(*trailer) != stated_len {
             let second = word(*trailer);
             return Err(RecordStop::Bad(format!(
-                "the block here (type {kind:#x}) has a length of {len} bytes at its start and {second} at its end"
+                "a block (type {kind:#x}) has a length of {len} bytes at its start and {second} at its end"
             )));
         }
-        // They refer to the packets before them, which are therefore delivered first, however the file is read.
+        // These blocks refer to earlier packets, which are therefore delivered first in every reading mode.
         if matches!(kind, INTERFACE_STATISTICS | NAME_RESOLUTION) && !records.is_empty() {
             return Err(RecordStop::Full);
         }
@@ -248,12 +248,12 @@ impl PcapNg {
         let n = self.interfaces.len();
         let Some(of) = self.interfaces.get(interface as usize) else {
             return Err(RecordStop::Bad(format!(
-                "the packet here is of interface {interface}, but only {n} were described"
+                "a packet names interface {interface}, but only {n} were described"
             )));
         };
         if len as usize > data.bytes.len() {
             return Err(RecordStop::Bad(format!(
-                "the packet here claims {len} captured bytes, more than its block holds"
+                "a packet claims {len} captured bytes, more than its block holds"
             )));
         }
         let mut nanos = of.resolution.nanos(units);
@@ -278,7 +278,7 @@ impl PcapNg {
         let ([original_len], data) = body.words().ok_or_else(short_packet)?;
         let Some(of) = self.interfaces.first() else {
             return Err(RecordStop::Bad(
-                "the packet here is of interface 0, but none was described".into(),
+                "a packet names interface 0, but none was described".into(),
             ));
         };
         let snaplen = if of.snaplen == 0 {
@@ -303,10 +303,10 @@ impl PcapNg {
         match (body.short(4), body.short(6)) {
             (Some(1), _) => Ok(()),
             (Some(major), Some(minor)) => Err(RecordStop::Bad(format!(
-                "the section here is of pcapng version {major}.{minor}; only version 1 is read"
+                "a section has pcapng version {major}.{minor}; only version 1 is read"
             ))),
             _ => Err(RecordStop::Bad(
-                "the section header here is too short".into(),
+                "a section header is too short".into(),
             )),
         }
     }
@@ -317,7 +317,7 @@ impl PcapNg {
                 "more than {INTERFACES_MAX} interfaces in a section"
             )));
         }
-        let short = || RecordStop::Bad("the interface description here is too short".into());
+        let short = || RecordStop::Bad("an interface description is too short".into());
         let link_type = LinkType::from(body.short(0).ok_or_else(short)?);
         let ([_, snaplen], options) = body.words().ok_or_else(short)?;
         let mut resolution = TimestampResolution::of_option(6);
@@ -428,14 +428,14 @@ fn section_order(magic: [u8; 4]) -> Result<bool, RecordStop> {
         m if u32::from_be_bytes(m) == BYTE_ORDER_MAGIC => Ok(true),
         m if u32::from_le_bytes(m) == BYTE_ORDER_MAGIC => Ok(false),
         m => Err(RecordStop::Bad(format!(
-            "the section header here has an unknown byte order ({m:02x?})"
+            "a section header has an unknown byte order ({m:02x?})"
         ))),
     }
 }
 
 #[cold]
 fn short_packet() -> RecordStop {
-    RecordStop::Bad("the packet block here is too short for its own fields".into())
+    RecordStop::Bad("a packet block is too short for its fields".into())
 }
 
 /// A block's body, or the rest of one, with its byte order.

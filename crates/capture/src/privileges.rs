@@ -18,8 +18,8 @@ pub enum UserAccount {
 /// Errors when dropping privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
-    /// There is no user with this name.
-    #[error("there is no user {0:?} on this machine")]
+    /// No user has this name.
+    #[error("user {0:?} does not exist on this machine")]
     NoSuchUser(String),
     /// The system call failed.
     #[error("cannot drop privileges: {0}; --user root keeps them")]

@@ -29,17 +29,17 @@ pub enum FileAccess {
 pub enum NetworkAccess {
     /// None.
     Closed,
-    /// This thread delivers results: TCP connections, in both directions, and name lookups.
+    /// Thread that delivers results: TCP connections in both directions, and name lookups.
     Internet,
 }
 
 /// Errors when restricting system calls.
 #[derive(Debug, thiserror::Error)]
 pub enum SeccompError {
-    /// There is no filter for this processor.
-    #[error("system calls are not restricted: not on this processor ({0})")]
+    /// No filter exists for this processor architecture.
+    #[error("system calls are not restricted: not supported on this processor ({0})")]
     Processor(BackendError),
-    /// The kernel rejected it.
+    /// The kernel rejected the filter.
     #[error("system calls are not restricted: {0}")]
     Refused(#[from] seccompiler::Error),
 }

@@ -40,9 +40,9 @@ pub trait PacketSource: Send {
 pub struct SourceCounters {
     /// Packets delivered.
     pub packets: u64,
-    /// Their length on the wire, in bytes.
+    /// Length of these packets on the wire, in bytes.
     pub original_bytes: u64,
-    /// Their captured bytes.
+    /// Captured bytes of these packets.
     pub captured_bytes: u64,
     /// Packets cut by the snaplen.
     pub truncated_packets: u64,

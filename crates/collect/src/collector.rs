@@ -257,7 +257,7 @@ impl Collector {
     /// Sets the state of a lane.
     pub fn turn(&mut self, lane: LaneId, state: LaneActivity, out: &mut dyn TakeRows) {
         match state {
-            // These release nothing.
+            // These states release no rows.
             LaneActivity::Expected | LaneActivity::Active => self.lanes.set(lane, state),
             LaneActivity::Idle | LaneActivity::Finished | LaneActivity::Lost => {
                 self.change(lane, state, out)
@@ -357,7 +357,7 @@ impl Collector {
     pub fn take_limited(&mut self) -> Option<LimitedStretch> {
         match self.then {
             WindowOutput::Close => None,
-            // Its own engines may have evicted windows, too.
+            // The collector's own engines may have evicted windows, too.
             WindowOutput::HandOn => {
                 LimitedStretch::union(self.limited_when.take(), self.engines.take_limited())
             }

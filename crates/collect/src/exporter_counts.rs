@@ -26,7 +26,7 @@ pub struct ExporterCounts {
     pub lost: u64,
     /// Restarts of the exporter.
     pub restarts: u64,
-    /// Its clock minus the receiver's, in nanoseconds; `None` without a clock.
+    /// Clock of the exporter minus that of the receiver, in nanoseconds; `None` without a clock.
     pub clock_offset_ns: Option<i64>,
 }
 

@@ -16,11 +16,11 @@ pub struct LaneId(pub u64);
 /// State of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneActivity {
-    /// Announced; nothing waits for it.
+    /// Announced; no release waits for the lane.
     Expected,
     /// Working: only data it has passed is released.
     Active,
-    /// Silent, but not ended; nothing waits for it.
+    /// Silent, but not ended; no release waits for the lane.
     Idle,
     /// Complete.
     Finished,
@@ -52,7 +52,7 @@ pub(crate) struct CollectorLane {
     pub state: LaneActivity,
     /// Event time of its last valid report.
     pub watermark: Timestamp,
-    /// Its capture loss at that report.
+    /// Capture loss of the lane at that report.
     pub loss: LossCount,
     /// Content of its open windows at that report.
     pub open: Option<PartialResultSet>,

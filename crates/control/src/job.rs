@@ -12,7 +12,7 @@ use crate::taps::TapAssignment;
 pub enum JobLifetime {
     /// Runs on the agents connected now and ends when all of them have finished.
     OneOff,
-    /// Runs until it is stopped, also on agents that join later.
+    /// Runs until a user stops the job, also on agents that join later.
     Standing,
 }
 
@@ -42,7 +42,7 @@ pub struct JobSpec {
     pub on: BTreeMap<String, String>,
     /// Capability that an agent must have, by its name in [`link::Hello::capabilities`].
     pub capability: Option<String>,
-    /// Limits that end it on all agents.
+    /// Limits that end the job on all agents.
     pub limit: JobLimit,
     /// Estimated cost on a host.
     pub cost: JobCost,
@@ -58,7 +58,7 @@ pub struct JobSpec {
 }
 
 impl JobSpec {
-    /// The order for an agent; `None`: it does not take part.
+    /// The order for an agent; `None`: the agent does not take part.
     #[must_use]
     pub fn order_of(&self, agent: &str) -> Option<&Bytes> {
         if self.parts.is_empty() {
@@ -95,7 +95,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// Whether agents should run it.
+    /// Whether agents should run the job.
     pub fn is_active(&self) -> bool {
         matches!(self, Self::Planned | Self::Arming | Self::Running)
     }
@@ -108,11 +108,11 @@ pub enum EndReason {
     PacketLimit,
     /// The row limit was reached.
     RowLimit,
-    /// Its time limit was reached.
+    /// The time limit was reached.
     TimeLimit,
-    /// Its lease expired.
+    /// The lease expired.
     Abandoned,
-    /// A user stopped it.
+    /// A user stopped the job.
     Stopped {
         /// Name of the user.
         by: String,
@@ -131,7 +131,7 @@ pub enum Degradation {
         /// Name of the agent.
         agent: String,
     },
-    /// A host has no capacity for it in addition to its other jobs.
+    /// A host lacks the capacity for the job in addition to its other jobs.
     NoRoom {
         /// Name of the agent.
         agent: String,
@@ -143,7 +143,7 @@ pub enum Degradation {
         /// Name of the agent.
         agent: String,
     },
-    /// An agent does not run it: forbidden by the host's owner, or impossible.
+    /// An agent does not run the job: forbidden by the host's owner, or impossible.
     Refused {
         /// Name of the agent.
         agent: String,
@@ -190,7 +190,7 @@ pub struct ControlledJob {
 const DEGRADED_MAX: usize = 1000;
 
 impl ControlledJob {
-    /// Notes a problem; returns whether it is new.
+    /// Records a problem; returns whether the problem is new.
     pub(crate) fn note(&mut self, degraded: Degradation) -> bool {
         self.degraded.len() < DEGRADED_MAX && self.degraded.insert(degraded)
     }

@@ -40,7 +40,7 @@ const CATCH_UP_MAX_NS: u64 = 60_000_000_000;
 pub enum PaceState {
     /// Yes.
     Waited,
-    /// No, until it has caught up.
+    /// No, until the agent has caught up.
     LeftBehind,
 }
 
@@ -50,7 +50,7 @@ struct AgentPace {
     best_ns: i128,
     /// Current delay behind the smallest distance.
     delay_ns: i128,
-    /// Time since when it is too far behind the server's clock.
+    /// Time since which the agent has been too far behind the server's clock.
     apart_since_ns: Option<u64>,
     excused_until_ns: u64,
     wait: PaceState,
@@ -325,7 +325,7 @@ mod tests {
             "11 - b"
         );
         assert_eq!(check(100, |_, t| 1000 + t.min(20), 1, always), "");
-        // Alone, behind one that has ended.
+        // Agent `a` alone, behind an agent that has ended.
         let ended = |t| (t > 10).then_some(1030);
         assert_eq!(
             check_with(100, |_, t| 1000 + t.min(20), 1, always, ended),

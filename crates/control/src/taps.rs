@@ -16,7 +16,7 @@ pub enum TapAssignment {
     /// One, by a table of addresses.
     #[default]
     One,
-    /// All of them.
+    /// All taps.
     All,
 }
 

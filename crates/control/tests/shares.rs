@@ -201,7 +201,7 @@ impl World {
 fn a_hundred_settle_and_get_all_again() {
     for (seed, delay_ms) in [(2, 1000), (14, 5000)] {
         let mut chance = Chance(seed);
-        // Their capacity is between a hundredth and five times of the load.
+        // The capacity of monitors is 0.01 to 5 times the load.
         let bears = |_| 0.01 * 500f64.powf(chance.below(1000) as f64 / 1000.0);
         let mut world = World::new(
             (0..100).map(bears).map(Monitor::new).collect(),
@@ -223,7 +223,7 @@ fn a_hundred_settle_and_get_all_again() {
                 world.changes_since(settled)
             );
             for monitor in &world.monitors {
-                // The copied share fits the capacity; sampling does the rest.
+                // The copied share fits the capacity; sampling reduces the rest.
                 let comes = monitor.load * plan::slice::share(monitor.copied);
                 let need = comes / monitor.bears;
                 assert!(
@@ -331,7 +331,7 @@ fn a_silent_monitor_is_not_waited_for() {
         shares.said(at(second), 0, said(0));
     }
     assert_eq!(shares.look(at(80)), []);
-    // Nor for an ended one.
+    // An ended monitor is not waited for, either.
     let mut shares = SampleShares::new(&[10]);
     (0..22).for_each(|second| shares.said(at(second), 0, said(0)));
     assert_eq!(shares.look(at(22)).len(), 1);

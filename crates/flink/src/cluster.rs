@@ -22,11 +22,11 @@ pub struct FlinkCluster {
 /// Checkpoints of a job since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobCheckpoints {
-    /// Number of completed ones.
+    /// Number of completed checkpoints.
     pub completed: u64,
-    /// Number of failed ones.
+    /// Number of failed checkpoints.
     pub failed: u64,
-    /// Time of the last completed one, in milliseconds since 1970.
+    /// Time of the last completed checkpoint, in milliseconds since 1970.
     pub completed_ms: Option<u64>,
     /// Reason of the last failure.
     pub why: Option<String>,
@@ -44,7 +44,7 @@ pub struct SlotMemory {
 /// State of a stop with savepoint.
 #[derive(Debug)]
 pub(crate) enum StopStatus {
-    /// Flink is at it.
+    /// Flink is writing the savepoint.
     InProgress,
     /// Path of the savepoint.
     Done(String),

@@ -103,7 +103,7 @@ fn without_values(statement: &str) -> String {
     let mut is_value = false;
     while let Some((before, behind)) = rest.split_once('\'') {
         out.push_str(before);
-        // An unterminated one is hidden completely.
+        // An unterminated literal is hidden completely.
         match literal(behind) {
             Some(length) if !is_value => out.push_str(&rest[before.len()..=before.len() + length]),
             _ => out.push_str("'…'"),

@@ -160,7 +160,7 @@ impl SqlGateway {
         let rows = self
             .run("SHOW JOBS", &[], StatementRepeat::Harmless)
             .map_err(|error| match error {
-                // The statement itself is not wrong.
+                // The error is not in the statement.
                 FlinkError::Statement(error) => FlinkError::Unreachable(format!(
                     "the gateway cannot query its cluster: {}",
                     error.said

@@ -17,18 +17,18 @@ pub struct EndedLeftover {
     pub id: String,
     /// Name with its owner.
     pub name: JobName,
-    /// Final state, or the reason why it still runs.
+    /// Final state, or the reason why the job still runs.
     pub outcome: Result<FlinkJobState, FlinkError>,
 }
 
 /// Result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftoverJobs {
-    /// Jobs whose process has ended; they were ended.
+    /// Jobs whose process had ended, and which were canceled.
     pub ended: Vec<EndedLeftover>,
     /// Jobs of ended processes that had ended before.
     pub over: Vec<JobName>,
-    /// Jobs of processes not visible from here; they were not changed.
+    /// Jobs of processes that are not visible from this host; not changed.
     pub elsewhere: Vec<(String, JobName)>,
 }
 

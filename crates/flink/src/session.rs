@@ -102,7 +102,7 @@ impl SqlSession<'_> {
         let done = self
             .wait(&path, statement, end)
             .and_then(|()| self.rows(&path, statement, end));
-        // Frees its memory in the gateway before the session ends.
+        // Frees the statement's memory in the gateway before the session ends.
         self.http.farewell(&format!("{path}/close"));
         done
     }

@@ -14,7 +14,7 @@ pub enum FlinkJobState {
     },
     /// All known tasks are running.
     Running,
-    /// A failure occurred; Flink restarts it from its last checkpoint.
+    /// A failure occurred; Flink restarts the job from its last checkpoint.
     Restarting {
         /// Reason, if the REST API is available.
         why: Option<ErrorSummary>,

@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Result of draining a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainedJob {
-    /// Its final state.
+    /// Final state of the job.
     pub state: FlinkJobState,
     /// Savepoint written by Flink; its deletion is requested if the REST API is reachable.
     pub savepoint: Option<String>,
@@ -34,7 +34,7 @@ enum StopEndpoint {
 }
 
 impl FlinkJob {
-    /// Cancels it. Results not emitted yet are lost.
+    /// Cancels the job. Results that were not emitted are lost.
     ///
     /// # Errors
     /// [`FlinkError::StillRuns`] if it still runs after [`crate::GatewayOptions::ending`].

@@ -45,9 +45,9 @@ pub(crate) struct StreamPiece {
 pub(crate) enum PieceContent {
     /// Bytes located by the events of this call.
     Bytes(EventBytes),
-    /// Bytes kept beyond the call.
+    /// Bytes stored beyond the call.
     Kept(Box<[u8]>),
-    /// Bytes that were not wanted when they were kept.
+    /// Length of bytes that no parser needed when the piece was stored.
     Forgotten(u32),
     /// A gap of this length.
     Gap(u64),
@@ -77,7 +77,7 @@ enum DeliveryDecision {
     Now,
     /// After bytes of the other side.
     Later,
-    /// Its acknowledgment covers bytes never sent.
+    /// The acknowledgment covers bytes that were never sent.
     Unbelievable,
 }
 
@@ -162,7 +162,7 @@ impl StreamPiece {
             PieceContent::Gap(len) => {
                 return events.push(flow, FlowEvent::Gap { side, seq, len, ts });
             }
-            // They are wanted again.
+            // The bytes are needed again.
             PieceContent::Forgotten(len) => {
                 let len = u64::from(len);
                 return events.push(flow, FlowEvent::Gap { side, seq, len, ts });

@@ -29,7 +29,7 @@ pub(crate) enum PacketSighting {
     First,
     /// Captured before.
     Copy,
-    /// Equal to an earlier one on the same path, and of a kind that senders do send twice.
+    /// Equal to an earlier packet on the same path, and of a kind that senders do send twice.
     Ambiguous,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct LatestPacket {
     at: u32,
     /// TCP: payload length of the newest packet, modulo 2^16. Others: its fingerprint.
     last: u16,
-    /// Its highest IP identification in circular order; 0 if none.
+    /// Highest IP identification of the side in circular order; 0 if none.
     ip_id: u16,
     /// Bit n is set if identification `ip_id` - n was seen; 0 if all packets have the same one. Without
     /// identifications: from the lowest bits on, the fingerprints of the last three packets, and their path.

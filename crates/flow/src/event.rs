@@ -151,7 +151,7 @@ pub enum EventBytes {
         /// Position after the last byte.
         end: u32,
     },
-    /// In [`FlowEvents`]: bytes that were held.
+    /// Position in [`FlowEvents`] of bytes that were held.
     Held {
         /// First byte.
         start: u32,

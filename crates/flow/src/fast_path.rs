@@ -38,9 +38,9 @@ pub struct FastPathSegment {
 /// A segment that the fast path has processed.
 #[derive(Clone, Copy, Debug)]
 pub struct FastPathOutcome {
-    /// Its flow.
+    /// Flow of the packet.
     pub flow: FlowIdx,
-    /// Position of its payload, the next bytes of its side, if they are wanted.
+    /// Position of the payload, the next bytes of its side, if a parser needs them.
     pub bytes: Option<StreamPlace>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn take_in(
         }
         HistoryLetter::PAYLOAD
     } else {
-        // It may be a copy, or a duplicate acknowledgment.
+        // Without progress, the packet may be a copy or a duplicate acknowledgment.
         let is_news = advance > 0;
         if !is_news || seq != next {
             return false;

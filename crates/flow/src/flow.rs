@@ -231,7 +231,7 @@ impl FlowCore<'_> {
         (spill.0 + i64::from(since), spill.1 + u64::from(since))
     }
 
-    /// Whether all `len` bytes at `seq` have been seen, as far as stored.
+    /// Whether all `len` bytes at `seq` are known to have been seen.
     pub(crate) fn has_bytes(&self, side: FlowSide, seq: TcpSeq, len: u32) -> bool {
         let (pos, _) = self.place(side);
         let start = pos + i64::from(seq.distance(self.next_byte(side)));

@@ -26,7 +26,7 @@ pub(crate) struct HotRecord {
     pub last_ts: Timestamp,
     /// Addresses of a [`wire::V4Key`], or the hash of a wide key.
     pub addrs: u64,
-    /// Its ports, or 0.
+    /// Ports of the flow, or 0.
     pub ports: u32,
     /// Per side: the sequence number after the contiguous byte stream, FIN included; for other protocols, a count of
     /// payload bytes.
@@ -255,7 +255,7 @@ pub(crate) mod half_bit {
 
     pub const ACK_SEEN: u16 = 1 << HistoryLetter::COUNT;
     pub const SYN: u16 = 2 << HistoryLetter::COUNT;
-    /// Its SYN was not seen, but is implied by the other side's SYN-ACK.
+    /// The side's SYN was not seen, but the other side's SYN-ACK implies it.
     pub const SYN_IMPLIED: u16 = 4 << HistoryLetter::COUNT;
     pub const FIN: u16 = 8 << HistoryLetter::COUNT;
     pub const RST: u16 = 16 << HistoryLetter::COUNT;
@@ -317,7 +317,7 @@ impl HotRecord {
 pub(crate) struct StoredKey {
     /// Addresses of a [`wire::V4Key`], or the hash of a wide key.
     pub addrs: u64,
-    /// Its ports, or 0.
+    /// Ports of the flow, or 0.
     pub ports: u32,
     /// [`flag::KIND`].
     pub kind: u64,

@@ -67,7 +67,7 @@ pub(crate) fn is_ambiguous(flow: &mut FlowMut<'_>, step: HandshakeStep) {
     flow.spill_mut().handshake.trips[step as usize] = RttAmbiguity::Ambiguous;
 }
 
-/// Time of a step, if it was passed.
+/// Time of a step, if the handshake has passed the step.
 pub(crate) fn ts_of(flow: &FlowCore<'_>, step: HandshakeStep) -> Option<Timestamp> {
     match flow.cold.steps.0[step as usize] {
         ELSEWHERE => flow.cold.spill.as_ref()?.handshake.at[step as usize],
@@ -75,7 +75,7 @@ pub(crate) fn ts_of(flow: &FlowCore<'_>, step: HandshakeStep) -> Option<Timestam
     }
 }
 
-/// Round trip of a step, if it is unambiguous and not negative.
+/// Round trip of a step, if unambiguous and not negative.
 pub(crate) fn round_trip(flow: &FlowCore<'_>, step: HandshakeStep) -> Option<i64> {
     let spill = flow.cold.spill.as_ref();
     if spill.is_some_and(|spill| spill.handshake.trips[step as usize] == RttAmbiguity::Ambiguous) {

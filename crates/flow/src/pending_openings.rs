@@ -54,7 +54,7 @@ impl PendingOpening {
             return false;
         }
         if side == self.side {
-            // Its sender continues there, so the answer was lost.
+            // The sender of the SYN continues there, so the response was lost.
             let fits = !is_answer || (0..=NEAR).contains(&tcp.ack.distance(self.tcp.ack));
             let goes_on = is(TcpFlags::ACK) && !is(TcpFlags::SYN) && tcp.seq == begins;
             return goes_on && fits && is_elsewhere(flow, self.side, begins);

@@ -23,7 +23,7 @@ pub(crate) struct Segment<'a> {
     pub payload: &'a [u8],
     pub fin: bool,
     pub ts: Timestamp,
-    /// Its acknowledgment number, if any.
+    /// Acknowledgment number of the segment, if any.
     pub ack: Option<TcpSeq>,
 }
 

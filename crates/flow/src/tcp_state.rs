@@ -41,7 +41,7 @@ pub(crate) fn on_segment(
         on_first(flow, side, cx);
     }
     if special && tcp.flags.contains(TcpFlags::RST) {
-        // Its payload, if any, is not stream data (RFC 9293 §3.10.7.4).
+        // The payload of a RST, if any, is not stream data (RFC 9293 §3.10.7.4).
         flow.hot.half[side.index()] |= half_bit::RST;
         return terminate(flow, CloseReason::Rst, cx);
     }
@@ -126,7 +126,7 @@ pub(crate) fn deadline(flow: FlowCore<'_>, patience: ReassemblyTimeouts) -> Opti
         .map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
 }
 
-/// Delivers waiting data when the flow leaves the table. A FIN in a capture of one direction terminates it now.
+/// Delivers waiting data when the flow leaves the table. A FIN in a capture of one direction terminates the flow now.
 pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut SegmentContext<'_>) {
     if flow.core().is_terminated() || !flow.core().is_tcp() {
         return;
@@ -216,7 +216,7 @@ fn begin_earlier(
     true
 }
 
-/// Sets the client: the first SYN determines it, or a SYN-ACK if there was none.
+/// Sets the client, which the first SYN determines, or a SYN-ACK without a SYN.
 fn name_client(flow: &mut FlowMut<'_>, side: FlowSide, is_answer: bool, ts: Timestamp) {
     if !is_answer && flow.cold.syn == UNSET {
         flow.cold.syn = ts;

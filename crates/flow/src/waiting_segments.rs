@@ -50,12 +50,12 @@ pub(crate) struct HeldSegment {
     pub captured: u32,
     pub ts: Timestamp,
     pub ack: Option<TcpSeq>,
-    /// The captured bytes; empty if they were not wanted.
+    /// The captured bytes; empty if no parser needs them.
     pub bytes: Vec<u8>,
 }
 
 impl HeldSegment {
-    /// Whether captured bytes were not wanted when they arrived, or since.
+    /// Whether no parser needed the captured bytes when they arrived, or needs them now.
     pub fn is_forgotten(&self) -> bool {
         self.bytes.len() < self.captured as usize
     }

@@ -28,7 +28,7 @@ pub enum TrustedServers<'a> {
 /// Certificates of clients accepted by a server.
 #[derive(Clone, Copy, Debug)]
 pub enum TrustedClients<'a> {
-    /// None is requested.
+    /// No client certificate is requested.
     Anonymous,
     /// Signed by this authority (PEM); clients without a certificate are anonymous.
     Of(&'a str),
@@ -113,7 +113,7 @@ fn chain(pem: &str) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
         .collect::<Result<_, _>>()
         .map_err(|e| unreadable(WHAT, e))?;
     if all.is_empty() {
-        Err(unreadable(WHAT, "the text has none"))
+        Err(unreadable(WHAT, "the text contains no certificate"))
     } else {
         Ok(all)
     }
@@ -335,7 +335,7 @@ mod tests {
         }
         let other = SigningRequest::create().expect("a request");
         for (chain, key, why) in [
-            ("", house.key.as_str(), "the text has none"),
+            ("", house.key.as_str(), "the text contains no certificate"),
             (&house.chain, "", "a private key cannot be read"),
             (&house.chain, &other.key_pem, "TLS: "),
         ] {

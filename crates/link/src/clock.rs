@@ -72,7 +72,7 @@ mod tests {
         let mut offset = OffsetEstimator::default();
         let ahead = |ns, uncertain_ns| Some(ClockOffset { ns, uncertain_ns });
         assert_eq!(offset.ahead(), None);
-        // The other clock is 1000 ahead; a slow response makes it look less.
+        // The other clock is 1000 ahead; with a slow response the estimate is lower.
         offset.add([0, 1050, 1060, 510]);
         assert_eq!(offset.ahead(), ahead(800, 250));
         offset.add([1000, 2010, 2020, 1030]);

@@ -45,7 +45,7 @@ pub enum PeerMisbehaved {
     /// A record does not follow the previous one.
     #[error("record {seq} where {expected} was expected")]
     Gap {
-        /// Its sequence number.
+        /// Sequence number of the record.
         seq: u64,
         /// Expected sequence number.
         expected: u64,

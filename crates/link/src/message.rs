@@ -251,7 +251,7 @@ pub struct AgentOrder {
     /// Index in [`DesiredJobs::taps`], from 1; 0: none.
     #[prost(uint32, tag = "40")]
     pub taps: u32,
-    /// Its monitor is restarted without limit, with growing backoff. Older agents stop after three failures.
+    /// The monitor is restarted without limit, with growing backoff. Older agents stop after three failures.
     #[prost(bool, tag = "41")]
     pub is_retried: bool,
 }
@@ -298,24 +298,24 @@ pub enum ObservedState {
     Gone = 0,
     /// Wanted; waits for a lease or for the end of a backoff.
     Waiting = 1,
-    /// Its monitor was started.
+    /// The monitor was started.
     Starting = 2,
-    /// Its monitor has reported.
+    /// The monitor has reported.
     Running = 3,
-    /// Its monitor has been asked to stop.
+    /// The monitor has been asked to stop.
     Stopping = 4,
-    /// Its monitor has ended; the spool still has records of it.
+    /// The monitor has ended; the spool still has records of the job.
     Flushing = 5,
-    /// Its monitor has ended by itself, and all results were delivered.
+    /// The monitor has ended by itself, and all results were delivered.
     Finished = 6,
-    /// Its monitor crashed too often and is not restarted.
+    /// The monitor crashed too often and is not restarted.
     Poisoned = 7,
     /// Forbidden or impossible on the host: not started.
     Refused = 8,
 }
 
 impl ObservedState {
-    /// Whether the agent will never run it.
+    /// Whether the agent will never run the job.
     pub fn is_hopeless(self) -> bool {
         matches!(self, Self::Poisoned | Self::Refused)
     }
@@ -421,16 +421,16 @@ pub struct DataRecord {
     /// No older tuple follows in the lane, by the agent's clock.
     #[prost(sfixed64, tag = "3")]
     pub watermark_ns: i64,
-    /// Earliest event time in it.
+    /// Earliest event time in the record.
     #[prost(sfixed64, tag = "4")]
     pub from_ns: i64,
-    /// Number of tuples aggregated in it.
+    /// Number of tuples aggregated in the record.
     #[prost(uint64, tag = "5")]
     pub tuples: u64,
     /// Form of the payload.
     #[prost(enumeration = "PayloadFormat", tag = "6")]
     pub form: i32,
-    /// Whether it is the last of the lane.
+    /// Whether the record is the last of the lane.
     #[prost(bool, tag = "7")]
     pub is_last: bool,
     /// Counters of the monitor since its start.

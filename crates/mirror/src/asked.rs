@@ -129,7 +129,7 @@ fn any_of(cube: &PacketCube, flags: TcpFlags) -> Vec<PacketCube> {
         .map(|i| 1u128 << i)
         .filter(|bit| u128::from(flags.0) & bit != 0)
     {
-        // This flag, and none of the previous ones.
+        // Packets with this flag and without the previous ones.
         found.push(cube.with_bits(MatchField::TcpFlags, MaskedBits::new(bit, bit | seen)));
         seen |= bit;
     }

@@ -126,7 +126,7 @@ pub struct IpfixSettings {
 }
 
 impl ExporterSettings {
-    /// Its place at a bridge.
+    /// Column of the bridge that refers to the exporter.
     #[must_use]
     pub fn slot(&self) -> ExporterSlot {
         match self {
@@ -203,7 +203,7 @@ pub struct BridgeExporters {
 /// An existing exporter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedExporter {
-    /// Its place.
+    /// Column of the bridge that refers to the exporter.
     pub slot: ExporterSlot,
     /// Collectors, as in the database.
     pub targets: Vec<String>,

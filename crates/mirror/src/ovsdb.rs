@@ -8,7 +8,7 @@ use crate::openflow::CookieOwner;
 /// A mirror to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortMirror {
-    /// Owner, encoded in its name.
+    /// Owner, encoded in the mirror's name.
     pub owner: CookieOwner,
     /// Names of the mirrored ports, both directions.
     pub ports: Vec<String>,
@@ -85,7 +85,7 @@ impl PortMirror {
         format!("{}{job:05x}-{generation:02x}-{actions:02x}", prefix(server))
     }
 
-    /// Arguments that create it on a bridge, in one transaction.
+    /// Arguments of `ovs-vsctl` that create the object on a bridge, in one transaction.
     #[must_use]
     pub fn create(&self, bridge: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
@@ -161,7 +161,7 @@ pub enum TunnelKind {
 }
 
 impl NewPort {
-    /// Arguments that create it on a bridge, in one transaction.
+    /// Arguments of `ovs-vsctl` that create the object on a bridge, in one transaction.
     #[must_use]
     pub fn create(&self, bridge: &str) -> Vec<String> {
         let name = &self.name;

@@ -22,7 +22,7 @@ use crate::packets::{MatchField, ModelPacket, PacketCube, PacketRegion, well_for
 pub enum StrayPolicy {
     /// No.
     Never,
-    /// Yes; the monitor filters them, as with port mirrors.
+    /// Other packets may arrive; the monitor filters them, as with port mirrors.
     Tolerated,
 }
 
@@ -31,7 +31,7 @@ pub enum StrayPolicy {
 pub struct CopyExpectation {
     /// Name of the monitor.
     pub monitor: String,
-    /// Index of the switch at which they enter; none: any.
+    /// Index of the switch at which the packets enter; `None`: any.
     pub enters: Option<usize>,
     /// Requested packets.
     pub asked: Vec<PacketCube>,
@@ -42,7 +42,7 @@ pub struct CopyExpectation {
 }
 
 impl CopyExpectation {
-    /// Whether it applies to packets that enter here.
+    /// Whether the expectation applies to packets that enter at this port.
     fn counts_at(&self, at: At) -> bool {
         self.enters.is_none_or(|switch| switch == at.0)
     }
@@ -59,11 +59,11 @@ pub enum ProofFault {
     Short,
     /// An unrequested packet arrives.
     Stranger,
-    /// The packet leaves by other ports than before, or modified.
+    /// The packet leaves by ports other than before, or modified.
     Changed,
-    /// Two rules of equal priority match it, and one of them is ours.
+    /// Two rules of equal priority match the packet, and netalytics installed one of them.
     Overlap,
-    /// The effect on it is unknown.
+    /// The effect on the packet is unknown.
     Doubt,
 }
 
@@ -74,7 +74,7 @@ pub struct Counterexample {
     pub fault: ProofFault,
     /// The packet.
     pub packet: ModelPacket,
-    /// Conditions outside the model that hold for it.
+    /// Conditions outside the model that the packet meets.
     pub conditions: Vec<String>,
     /// Name of the switch that it enters; the port is the packet's.
     pub switch: String,

@@ -43,7 +43,7 @@ pub(crate) struct FlushProgress {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkerFlush {
     pub number: u64,
-    /// The epoch at whose end it was carried out.
+    /// The epoch at whose end the request was carried out.
     pub epoch: u64,
     /// Event time of that end.
     pub clock: Timestamp,

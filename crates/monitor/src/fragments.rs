@@ -67,7 +67,7 @@ pub struct ReassembledPacket {
     pub original_len: u32,
     /// Captured bytes up to the first gap.
     pub bytes: Arc<Vec<u8>>,
-    /// Number of packets it arrived in.
+    /// Number of packets in which the datagram arrived.
     pub packets: u64,
 }
 

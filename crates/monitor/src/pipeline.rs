@@ -184,7 +184,7 @@ enum FlowVerdict {
     In,
     /// FROM and TO select the reverse direction.
     Out,
-    /// Another tap reports it.
+    /// Another tap reports the flow.
     Elsewhere,
 }
 
@@ -201,7 +201,7 @@ pub(crate) struct PreparedPacket {
     segment: FastPathSegment,
     /// Offset of the payload in the packet.
     payload: u32,
-    /// Whether it came through a tunnel: only the flow's worker knows its virtual network.
+    /// Whether the packet came through a tunnel: only the flow's worker can determine the virtual network.
     is_tunnelled: bool,
 }
 

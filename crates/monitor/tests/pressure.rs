@@ -653,7 +653,7 @@ fn a_shared_source_that_fails_ends_the_job() {
     }
 }
 
-/// Windows, each with its count and mark.
+/// Windows, each with its count and its approximate mark.
 fn marks(out: &[EngineOutput]) -> Vec<(u64, bool)> {
     let of = |output: &EngineOutput| {
         let id = |name| output.batch.schema().find(name).expect("a column");

@@ -314,7 +314,7 @@ fn dns_questions_are_those_of_bind() {
         std::fs::read_to_string(case.join("named-queries.log")).expect("the log of the recording");
     let mut want: Vec<String> = log.lines().map(str::to_ascii_lowercase).collect();
     let rows = rows("PARSE dns", &case.join("in.pcap"));
-    // It does not log queries with an unknown EDNS version, and was not running for some.
+    // The server does not log queries with an unknown EDNS version, and was not running for some queries.
     let answered = rows
         .iter()
         .filter(|row| !matches!(row["response_code"].as_str(), None | Some("BADVERS")));
@@ -374,7 +374,7 @@ fn dns_answers_are_those_of_tshark() {
         assert_eq!(row["ttl_min"].as_u64(), ttls.min(), "{line}");
         assert_eq!(row["truncated"], f[8] == "1", "{line}");
         assert_eq!(row["authoritative"], f[9] == "1", "{line}");
-        // Its time ends with the last byte of the response.
+        // The logged time ends with the last byte of the response.
         let nanos = (f[10].parse::<f64>().expect("seconds") * 1e9).round() as i64;
         let time = row["response_time_ns"].as_i64().expect("a time");
         let split = row["transport"] == "tcp" && time < nanos;

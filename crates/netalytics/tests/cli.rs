@@ -314,13 +314,13 @@ fn server_answers_and_ends_gracefully() {
             2,
             "did you mean `http`",
         ),
-        (&["jobs", "show", "7"], 1, "there is no job 7"),
+        (&["jobs", "show", "7"], 1, "job 7 does not exist"),
         (
             &["jobs", "results", "7", "--format", "csv"],
             1,
-            "there is no job 7",
+            "job 7 does not exist",
         ),
-        (&["jobs", "stop", "7"], 1, "there is no job 7"),
+        (&["jobs", "stop", "7"], 1, "job 7 does not exist"),
     ] {
         let (found, printed, said) = server.ask(&data, args);
         assert_eq!(found, Some(code), "{args:?}: {printed}{said}");

@@ -153,7 +153,7 @@ fn pipelined(flows: usize, requests: usize) -> Capture {
     capture
 }
 
-/// This number of requests with responses, each for another page, in this number of flows.
+/// A capture of `requests` requests with responses, each for another page, in `flows` flows.
 fn answered(flows: usize, requests: usize, step_ns: i64) -> Capture {
     const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let mut capture = Capture::new(step_ns);

@@ -102,7 +102,7 @@ fn signal(child: &Child, name: &str) {
     assert!(kill.expect("kill runs").success());
 }
 
-/// Starts it with pipes for all streams.
+/// Starts the program with pipes for all streams.
 fn start(args: &[&str]) -> Child {
     let mut command = Command::new(BINARY);
     command
@@ -238,7 +238,7 @@ fn a_signal_in_the_middle_of_files_is_no_success() {
     }
 }
 
-/// Runs it with a file size limit in KiB; its exit code is 1.
+/// Runs the program with a file size limit in KiB; its exit code is 1.
 fn run_within(limit_kib: u64, args: &str) -> String {
     let script = format!("ulimit -f {limit_kib}; exec timeout 120 {BINARY} {args}");
     let output = Command::new("bash")
@@ -411,7 +411,7 @@ fn recordings_killed_early_are_reported() {
         1,
         &["http-000001.parquet.tmp", killed],
     );
-    // With finished files it is a note.
+    // With finished files the message is a note.
     check(
         &[
             "record",

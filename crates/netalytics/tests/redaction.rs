@@ -13,7 +13,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Magic number of a zstd frame.
 const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// Runs it; returns standard output and standard error.
+/// Runs the program; returns standard output and standard error.
 fn netalytics(args: &[&str]) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netalytics"));
     let output = command

@@ -110,7 +110,7 @@ fn the_rate_of_packets_follows_the_error() {
     let query = "PARSE tcp_flow_key SAMPLE auto ERROR 10% PROCESS (count: w=1s)";
     let (rows, summary, errors) = ask(&["-r", file, query]);
     assert_eq!(rows.len(), 70);
-    // It begins with all flows.
+    // The query begins with all flows.
     assert_eq!(rows[0]["sampled_at"], 1.0);
     assert_eq!(rows[0]["count"], 3000);
     let rate = |from: usize, to: usize| median_rate(&rows[from..to]);

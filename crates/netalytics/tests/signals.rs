@@ -81,7 +81,7 @@ impl Running {
             .expect("it reads");
     }
 
-    /// Feeds it until it ends.
+    /// Feeds the program until it ends.
     fn feed_for_ever(&mut self) {
         let mut input = self.child.stdin.take().expect("piped");
         thread::spawn(move || {
@@ -174,7 +174,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended.
+        // The child may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -203,7 +203,7 @@ fn several_signals_within_milliseconds_lose_nothing() {
         ]);
         run.feed(&head());
         run.feed(&datagrams(0, 1000));
-        // It has started to read, and then has read all.
+        // The program has started to read, and then has read everything.
         run.wait_for(|line| line.contains("packets/s") && !line.contains(": 0 packets/s"));
         run.wait_for(|line| line.contains(": 0 packets/s"));
         names.iter().for_each(|name| run.signal(name));
@@ -279,7 +279,7 @@ fn a_reader_that_has_stopped_is_abandoned_after_a_signal() {
         thread::spawn(move || {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
             let mut run = Running::start(&[&args[..], &["-r", &capture]].concat());
-            // It writes until the pipe is full: then the CPU time does not grow.
+            // The program writes until the pipe is full: then its CPU time does not grow.
             let mut before = None;
             while before.is_none() || run.cpu() != before {
                 before = run.cpu();
@@ -472,7 +472,7 @@ fn outcome(args: &[&str], input: Input, name: &str) -> Option<String> {
     let what = format!("{} {args:?} {input:?} {name}", began.elapsed().as_millis());
     match status {
         None => Some(format!("{what}: it goes on")),
-        // A large file: it may not have started to read, and then has nothing to print.
+        // A large file: a program that has not started to read has nothing to print.
         Some(status) if status.signal().is_some() && input == Input::File => None,
         Some(status) if status.code().is_none() => Some(format!("{what}: {status}")),
         Some(status) if status.code() == Some(2) || (!was_running && input != Input::File) => {

@@ -95,7 +95,7 @@ impl OutletScheme {
             .map_or("", |(name, _)| name)
     }
 
-    /// Whether it supports users.
+    /// Whether the scheme supports users.
     fn has_users(self) -> bool {
         !matches!(
             self,
@@ -112,7 +112,7 @@ impl OutletScheme {
         )
     }
 
-    /// Whether it accepts only results of processors, and no tuples.
+    /// Whether the scheme accepts only results of processors, and no tuples.
     #[must_use]
     pub fn wants_results(self) -> bool {
         matches!(
@@ -169,7 +169,7 @@ impl OutletScheme {
 pub enum AddressSource {
     /// In an argument of the command line.
     InArgument,
-    /// In a file.
+    /// The text is in a file.
     InFile,
 }
 
@@ -269,7 +269,7 @@ impl OutletAddress {
             None => (user, None),
         };
         if password.is_some() && written == AddressSource::InArgument {
-            return Err("a password here can be read by all users of this machine: name a file with \
+            return Err("a password in an address can be read by all users of this machine: name a file with \
                         #secret-file=FILE, a variable with #secret-env=NAME, or put the whole address into \
                         a file: @FILE"
                 .into());
@@ -321,7 +321,7 @@ impl OutletAddress {
                 format!("{scheme}:// does not support options after #")
             } else {
                 format!(
-                    "{scheme}:// has no option {name:?}; there are: {}",
+                    "{scheme}:// has no option {name:?}; its options: {}",
                     names.join(", ")
                 )
             });

@@ -84,7 +84,7 @@ impl ExponentialBuckets {
         self.zero + self.positive.values().sum::<u64>() + self.negative.values().sum::<u64>()
     }
 
-    /// Merges another one; the result has the lower scale of the two.
+    /// Merges another histogram; the result has the lower scale of the two.
     pub fn merge(&mut self, other: &ExponentialBuckets) {
         let mut other = other.clone();
         while self.scale > other.scale {

@@ -125,7 +125,7 @@ const PRIVATE: [&str; 27] = [
 const OF_EVERY_RESULT: [&str; 4] = ["approximate", "error_bound", "lost", sinks::AGENTS_MISSING];
 
 impl FlowFormat {
-    /// The form for an address; `None` if it is not that of a collector.
+    /// The form for an address; `None` if the address is not that of a collector.
     ///
     /// # Errors
     /// A message about an option.
@@ -332,7 +332,7 @@ impl FlowFormat {
     fn hint(&self, unsent: &[&str]) -> &'static str {
         let is_private = |name: &&str| PRIVATE.contains(name);
         if unsent.iter().any(|name| name.starts_with("sum")) {
-            "sums are of client_packets, client_bytes, and their like, and named by value= with several columns"
+            "only sums of counters (client_packets, client_bytes, …) have elements, named sum_client_packets, … by value= with several columns"
         } else if unsent.contains(&"duration_ns") {
             "with ts, duration_ns is the end of the flow"
         } else if self.protocol == ExportProtocol::Netflow9 {

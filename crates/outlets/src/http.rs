@@ -36,7 +36,7 @@ pub struct ScrapeResponse {
     pub content_type: &'static str,
     /// Body.
     pub body: Vec<u8>,
-    /// Called after it was sent.
+    /// Called after the response was sent.
     pub when_sent: Option<Box<dyn FnOnce()>>,
 }
 

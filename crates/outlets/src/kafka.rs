@@ -40,7 +40,7 @@ struct KafkaClient {
 /// A message passed to the producer.
 struct KafkaDelivery {
     number: u64,
-    /// Number of records rejected before it.
+    /// Number of records rejected before the message.
     refused_before: u64,
 }
 

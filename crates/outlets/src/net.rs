@@ -112,7 +112,7 @@ impl OutletConnection {
         }
     }
 
-    /// Whether the peer has closed it, or it is broken.
+    /// Whether the peer has closed the connection, or the connection has failed.
     pub fn is_closed(&self) -> bool {
         let socket = self.socket();
         let peeked = socket

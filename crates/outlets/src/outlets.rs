@@ -76,7 +76,7 @@ enum InputEnd {
 
 struct RunOutlet {
     to: String,
-    /// Form of flow records, if it is a collector of them.
+    /// Form of flow records, if the receiver is a collector of flow records.
     format: Option<FlowFormat>,
     queue: Arc<OutletQueue>,
     tally: Arc<OutletCounters>,

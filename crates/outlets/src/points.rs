@@ -13,7 +13,7 @@ use crate::names::attribute;
 /// A value with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricPoint {
-    /// Its metric family; all points of a family have the same type.
+    /// Metric family; all points of a family have the same type.
     pub family: PointFamily,
     /// Attributes that identify the series, sorted by name.
     pub attributes: Vec<(String, String)>,

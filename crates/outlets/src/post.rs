@@ -72,9 +72,9 @@ impl HttpPoster {
         match status {
             200..300 => Ok(text),
             408 | 425 | 429 | 500.. => {
-                Err(DeliveryFault::Passing(format!("the answer was {status}")))
+                Err(DeliveryFault::Passing(format!("the response status was {status}")))
             }
-            _ => Err(DeliveryFault::Final(format!("the answer was {status}"))),
+            _ => Err(DeliveryFault::Final(format!("the response status was {status}"))),
         }
     }
 }

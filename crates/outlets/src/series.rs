@@ -30,7 +30,7 @@ pub struct ShownSeries {
     pub value: PointValue,
     /// Index of its result.
     result: usize,
-    /// Number of the window in which it was last seen.
+    /// Number of the window in which the series was last seen.
     window: u64,
 }
 

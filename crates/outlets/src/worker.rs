@@ -46,7 +46,7 @@ pub enum MessageBody {
 }
 
 impl MessageBody {
-    /// The bytes, if it consists of bytes.
+    /// The bytes, if the message consists of bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             MessageBody::Bytes(bytes) => bytes,
@@ -76,7 +76,7 @@ pub enum DeliveryFault {
     Passing(String),
     /// Permanent.
     Final(String),
-    /// This number of its rows was rejected permanently; the others were accepted.
+    /// Number of rows of the message that were rejected permanently; the others were accepted.
     Partly(u64, String),
 }
 

@@ -168,7 +168,7 @@ impl Nfcapd {
         Nfcapd { program, folder }
     }
 
-    /// Its records, after its end.
+    /// Records of the collector, after its end.
     fn records(mut self) -> Vec<FlowLine> {
         thread::sleep(Duration::from_millis(300));
         let pid = self.program.0.id().to_string();

@@ -104,8 +104,8 @@ pub mod flow_record {
     tuple::fields! {
         CLIENT_PACKETS: U64, None, "client_packets", "packets sent by the client";
         SERVER_PACKETS: U64, None, "server_packets", "packets sent by the server";
-        CLIENT_BYTES: U64, Bytes, "client_bytes", "their length on the wire";
-        SERVER_BYTES: U64, Bytes, "server_bytes", "their length on the wire";
+        CLIENT_BYTES: U64, Bytes, "client_bytes", "length of client_packets on the wire";
+        SERVER_BYTES: U64, Bytes, "server_bytes", "length of server_packets on the wire";
         CLIENT_PAYLOAD_BYTES: U64, Bytes, "client_payload_bytes", "transport payload including retransmissions";
         SERVER_PAYLOAD_BYTES: U64, Bytes, "server_payload_bytes", "transport payload including retransmissions";
         HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "from the first SYN to the ACK that completes the handshake";

@@ -19,7 +19,7 @@ tuple::fields! {
     OUT_DISCARDS: U64, None, "out_discards", "packets that were discarded instead of sent";
 }
 
-/// What one direction of an interface counted; `None`: the exporter does not count it.
+/// Counters of one direction of an interface; `None`: the exporter does not maintain the counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionCounts {
     /// Bytes.

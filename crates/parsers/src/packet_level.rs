@@ -90,9 +90,9 @@ pub mod packet {
 
     tuple::fields! {
         SRC_IP: Ip, None, "src_ip", "sender of the packet";
-        SRC_PORT: U64, None, "src_port", "its port; 0 if the protocol has no ports";
+        SRC_PORT: U64, None, "src_port", "port of the sender; 0 if the protocol has no ports";
         DST_IP: Ip, None, "dst_ip", "receiver of the packet";
-        DST_PORT: U64, None, "dst_port", "its port; 0 if the protocol has no ports";
+        DST_PORT: U64, None, "dst_port", "port of the receiver; 0 if the protocol has no ports";
         PACKET_BYTES: U64, Bytes, "packet_bytes", "length on the wire, including link header and tunnels";
         TTL: U64, None, "ttl", "IPv4 time to live or IPv6 hop limit";
         TCP_FLAGS: U64, None, "tcp_flags", "TCP flag byte: FIN 1, SYN 2, RST 4, PSH 8, ACK 16, URG 32";
@@ -121,10 +121,10 @@ pub mod packet {
         AS_PATH: Text, None, "as_path", "autonomous systems on the way to the receiver, sets in braces: 64500 64501 {64502,64503}";
         INPUT_TUNNEL_SRC_IP: Ip, None, "input_tunnel_src_ip", "sender of the tunnel from which the packet came; the columns of the packet are those of the inner one";
         INPUT_TUNNEL_DST_IP: Ip, None, "input_tunnel_dst_ip", "receiver of that tunnel";
-        INPUT_VNI: U64, None, "input_vni", "its virtual network identifier";
+        INPUT_VNI: U64, None, "input_vni", "virtual network identifier of that tunnel";
         OUTPUT_TUNNEL_SRC_IP: Ip, None, "output_tunnel_src_ip", "sender of the tunnel into which the packet goes";
         OUTPUT_TUNNEL_DST_IP: Ip, None, "output_tunnel_dst_ip", "receiver of that tunnel";
-        OUTPUT_VNI: U64, None, "output_vni", "its virtual network identifier";
+        OUTPUT_VNI: U64, None, "output_vni", "virtual network identifier of that tunnel";
     }
 
     /// The schema.

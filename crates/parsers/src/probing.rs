@@ -50,7 +50,7 @@ pub enum FlowProtocol {
         /// Whether client and server may be exchanged.
         doubt: RoleDoubt,
     },
-    /// None of the protocols to read.
+    /// The protocol is not one of those to parse.
     Ignored,
 }
 

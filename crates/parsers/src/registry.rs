@@ -30,9 +30,9 @@ pub enum ParserInput {
 
 /// A parser by name.
 pub struct ParserRegistration {
-    /// Its schema, whose name is the parser's name.
+    /// Schema of the tuples, whose name is the parser's name.
     pub schema: fn() -> Schema,
-    /// Its input.
+    /// Input of the parser.
     pub reads: ParserInput,
 }
 

@@ -176,7 +176,7 @@ pub enum ServerMessageRole {
     AnswerGoesOn,
     /// Unsolicited: written as its own tuple.
     Unsolicited,
-    /// It answers no request and is ignored.
+    /// The message answers no request and is ignored.
     Aside,
     /// A part of a response that was not seen completely.
     Fragment,

@@ -34,7 +34,7 @@ pub trait MessageLocator {
 /// Facts about the start of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentBeginning {
-    /// Its sequence number and acknowledgment.
+    /// Sequence number and acknowledgment of the message.
     pub place: StreamPlace,
     /// The search starts with this segment.
     pub first: bool,
@@ -75,7 +75,7 @@ pub struct ResyncedMessage {
     pub place: StreamPlace,
     /// Bytes were skipped before it.
     pub skipped: bool,
-    /// Its bytes from earlier segments.
+    /// Bytes of the candidate from earlier segments.
     held: Vec<u8>,
     /// Starts of those segments, and of the current one.
     starts: Vec<SegmentOffset>,

@@ -199,7 +199,7 @@ impl ProfileSpec {
             .chain(optional.into_iter().flatten())
     }
 
-    /// Its predicates.
+    /// Predicates of the join input.
     pub fn predicates(&self) -> impl Iterator<Item = &Predicate> {
         [&self.reads, &self.writes].into_iter().chain(&self.success)
     }
@@ -210,7 +210,7 @@ impl ProfileSpec {
 pub struct AggregatedValue {
     /// The column; numeric.
     pub column: Column,
-    /// Its unit, which is also that of `avg`, `p95`, and similar results.
+    /// Unit of the value, and of `avg`, `p95`, and similar results.
     pub unit: Unit,
 }
 

@@ -104,7 +104,7 @@ pub enum Literal {
 /// A computed column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComputedField {
-    /// Its name, type and unit.
+    /// Name, type, and unit of the column.
     pub field: Field,
     /// Source text in the query.
     pub text: String,

@@ -109,7 +109,7 @@ pub enum SampleMode {
     All,
     /// All flows, fewer under load (live input).
     Auto,
-    /// This share, 0 < p < 1, selected by the flow's hash.
+    /// A share p of the flows, 0 < p < 1, selected by the flow's hash.
     Fraction(f64),
     /// The packets carry export messages (sFlow, NetFlow, IPFIX): tuples are made from their samples and flow records,
     /// which have the sampling rates of their exporters.

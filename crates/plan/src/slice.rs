@@ -43,7 +43,7 @@ impl FlowSlice {
         }
     }
 
-    /// Its share of all flows.
+    /// Share of all flows.
     #[must_use]
     pub fn share(self) -> f64 {
         share(self.level)

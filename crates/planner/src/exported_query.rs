@@ -18,7 +18,7 @@ pub fn check_captured(query: &CheckedQuery) -> Result<(), String> {
     let mut inputs = query.inputs.iter();
     if inputs.any(|input| matches!(reads(input), Some(ParserInput::Interfaces))) {
         return Err(
-            "PARSE interface: counters of interfaces come from sFlow agents: add --exports, or --listen sflow://ADDR"
+            "PARSE interface: counters of interfaces come from sFlow agents: use --exports, or --listen sflow://ADDR"
                 .to_owned(),
         );
     }
@@ -40,7 +40,7 @@ pub fn of(query: CheckedQuery, options: &PlanOptions) -> Result<CheckedQuery, St
     }
     if query.inputs.len() > 1 {
         return Err(
-            "samples and flow records of exporters cannot be joined: PARSE packet or PARSE flow"
+            "samples and flow records of exporters cannot be joined: use PARSE packet or PARSE flow"
                 .to_owned(),
         );
     }
@@ -63,7 +63,7 @@ pub fn of(query: CheckedQuery, options: &PlanOptions) -> Result<CheckedQuery, St
             Some(ParserInput::Messages(..)) => {
                 return Err(format!(
                     "PARSE {name}: samples and flow records have packet headers and counters only; messages and \
-                     response times cannot be derived from them: PARSE packet or PARSE flow"
+                     response times cannot be derived from them: use PARSE packet or PARSE flow"
                 ));
             }
             _ => {
@@ -96,7 +96,7 @@ pub fn of(query: CheckedQuery, options: &PlanOptions) -> Result<CheckedQuery, St
     }
     if query.goal.cpu.is_some() && query.inputs.iter().any(is_flow) {
         return Err(
-            "BUDGET limits the cost of samples, and flow records do not state their number: PARSE packet"
+            "BUDGET limits the cost of samples, and flow records do not state their number: use PARSE packet"
                 .to_owned(),
         );
     }

@@ -22,7 +22,7 @@ const NAMES: &[(&str, ProcessorBlock)] = &[
 /// An aggregate as named by a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CalledAggregate {
-    /// That of a block.
+    /// The function of a block.
     Block(ProcessorBlock),
     /// `p99`, `median`: the quantile.
     Quantile(f64),

@@ -277,7 +277,7 @@ impl SelectItem {
 pub struct ProcessorClause {
     /// The chain of blocks: `diff-group`.
     pub name: Atom,
-    /// Its arguments.
+    /// Arguments of the processor.
     pub args: Vec<ProcessorArg>,
     /// HAVING.
     pub having: Option<QueryExpr>,

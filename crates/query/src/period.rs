@@ -8,7 +8,7 @@ use plan::TimeBounds;
 pub enum PeriodMoment {
     /// A point in time, in nanoseconds since 1970.
     At(i64),
-    /// This many nanoseconds before the end of the input.
+    /// A number of nanoseconds before the end of the input.
     BeforeEnd(i64),
 }
 

@@ -56,9 +56,9 @@ pub struct UnfinishedFile {
 /// The readable part of an unfinished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadablePart {
-    /// Its writer was killed or failed before a row group was complete: nothing is readable.
+    /// The writer was killed or failed before a row group was complete: nothing is readable.
     Nothing,
-    /// Its writer was killed or failed: the complete row groups are readable.
+    /// The writer was killed or failed: the complete row groups are readable.
     Groups,
     /// Another process is writing it.
     InWork,

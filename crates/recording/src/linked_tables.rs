@@ -31,7 +31,7 @@ const COUNT_BITS: u32 = 40;
 /// A table and the source of its columns.
 #[derive(Clone, Debug)]
 pub struct LinkedTable {
-    /// Its name; `None` for the table of all tuples.
+    /// Name of the table; `None` for the table of all tuples.
     pub name: Option<&'static str>,
     /// Schema of its rows.
     pub schema: Arc<Schema>,

@@ -71,7 +71,7 @@ pub struct FileReader {
 struct RowGroup {
     number: usize,
     rows: u64,
-    /// Its largest [`TUPLE_ID`], if any.
+    /// Largest [`TUPLE_ID`] of the file, if any.
     last_id: Option<u64>,
 }
 

@@ -15,9 +15,9 @@ use crate::table_chain::ReplayCounters;
 /// A requested table.
 #[derive(Clone, Debug)]
 pub struct TableRequest {
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// Its schema.
+    /// Schema of the tuples.
     pub schema: Arc<Schema>,
     /// The columns needed.
     pub columns: Vec<FieldId>,

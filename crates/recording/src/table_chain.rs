@@ -15,7 +15,7 @@ use crate::reader::{ColumnBound, FileReader, ReadRequest};
 pub struct ReplayCounters {
     /// Files opened.
     pub files: u64,
-    /// Their bytes on disk.
+    /// Bytes of the files on disk.
     pub bytes: u64,
     /// Rows read.
     pub rows: u64,

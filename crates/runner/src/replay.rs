@@ -30,7 +30,7 @@ pub enum ReplayError {
 
 /// A recording that can answer a query.
 pub struct ReplayRun {
-    /// Its tuples.
+    /// Tuples of the recording.
     pub replay: RecordingReplay,
     /// Sampling rate of the recording, and its seed.
     pub sample: (f64, u64),

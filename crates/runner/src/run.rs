@@ -84,7 +84,7 @@ pub struct RunResultTable {
     pub head: FileMetadata,
     /// Schema of its columns.
     pub schema: Arc<Schema>,
-    /// Its columns.
+    /// Columns of the result.
     pub columns: Vec<FieldId>,
 }
 

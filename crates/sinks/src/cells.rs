@@ -141,7 +141,7 @@ pub fn ip(bytes: &[u8]) -> IpAddr {
 }
 
 fn push_float(out: &mut Vec<u8>, value: f64) {
-    // `{:?}` is the shortest text that reads back, with an exponent if there would be many digits.
+    // `{:?}` is the shortest text that parses to the same value, with an exponent instead of many digits.
     write!(out, "{value:?}").expect("writing to memory cannot fail");
 }
 

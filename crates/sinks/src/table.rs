@@ -58,7 +58,7 @@ pub struct TableSink<W: Write> {
 /// State of a result.
 struct TableResult {
     head: ResultHead,
-    /// Its windows, if any.
+    /// Windows of the result, if any.
     calendar: Option<WindowCalendar>,
     trend: ResultTrend,
     /// Rows held until the end.

@@ -178,7 +178,7 @@ pub enum SwitchError {
     Refused {
         /// Name of the program.
         program: String,
-        /// Its message.
+        /// Message of the program.
         said: String,
     },
     /// Timeout.

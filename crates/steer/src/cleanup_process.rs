@@ -57,7 +57,7 @@ impl CleanupProcess {
             .stderr(Stdio::null())
             .spawn()
             .map_err(no_program)?;
-        // It stays in the pipe until it is read.
+        // The order stays in the pipe until it is read.
         let written = waiting
             .stdin
             .take()

@@ -52,7 +52,7 @@ pub type At = (usize, u32);
 /// Addresses behind ports, with MAC addresses.
 pub type Answers = BTreeMap<At, BTreeMap<Ipv4Addr, String>>;
 
-/// Keys and values in the text of a rule.
+/// Keys and values in the text form of a rule.
 type Note = BTreeMap<String, String>;
 
 /// Properties of a switch.
@@ -64,7 +64,7 @@ pub struct SwitchDescription {
     pub process: Option<u32>,
     /// Addresses of its host.
     pub addresses: Vec<IpAddr>,
-    /// Its ports by number, without the local port and tunnels.
+    /// Ports by number, without the local port and tunnels.
     pub ports: BTreeMap<u32, PortDescription>,
 }
 
@@ -414,7 +414,7 @@ fn padded(frame: &str) -> String {
     format!("{frame:0<width$}", width = 2 * FRAME_BYTES)
 }
 
-/// Keys and values in the text of a rule.
+/// Keys and values in the text form of a rule.
 fn words(line: &str) -> Note {
     let pairs = line
         .split([',', ' '])

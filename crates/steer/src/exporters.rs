@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct ExporterSite {
     /// Name of the switch, for messages.
     pub name: String,
-    /// Its control channel.
+    /// Control channel of the switch.
     pub switch: OpenVSwitch,
     /// Settings of its exporter.
     pub settings: ExporterSettings,

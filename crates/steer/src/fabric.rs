@@ -33,7 +33,7 @@ pub struct SwitchFabric {
 struct FabricShared {
     /// Locked while switches are changed.
     carrier: Mutex<RuleReconciler>,
-    /// Its last report, so that readers do not wait for a switch.
+    /// Last report of the thread, so that readers do not wait for a switch.
     told: Mutex<FabricStatus>,
 }
 

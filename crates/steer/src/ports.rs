@@ -146,7 +146,7 @@ impl CopyPorts {
             let is_taken = taken
                 .iter()
                 .any(|name| name.contains(&format!("-{number:03x}")));
-            // There are always free numbers: a switch has fewer ports.
+            // A free number always exists: a switch has fewer ports.
             if !is_taken || taken.len() >= PORTS_MAX as usize {
                 return number;
             }

@@ -195,7 +195,7 @@ fn others_stay_when_a_switch_does_not_answer_to_one_that_stops() {
     carrier.stop((1, 1)).expect_err("one is away");
     carrier.renew();
     assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0));
-    // Its rules are removed as soon as that can be proved.
+    // Rules of the silent switch are removed as soon as the removal can be proved.
     is_silent(&far, false);
     carrier.renew();
     assert_eq!((near.jobs(), carrier.lost().len()), ([2].into(), 0));

@@ -430,7 +430,7 @@ impl EstimateContext {
                 error = coarse(all.relative_error());
                 buckets(aggregate, &all, rate)
             }
-            // These do not depend on rates, so the states are merged.
+            // These aggregates do not depend on rates, so the states are merged.
             AggregateFunction::Min | AggregateFunction::Max | AggregateFunction::Distinct(_) => {
                 let mut all = wholes[0].1.clone();
                 wholes[1..].iter().for_each(|(_, state)| {

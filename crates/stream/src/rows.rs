@@ -16,7 +16,7 @@ pub enum RowSet<'a> {
 /// The cells of selected rows.
 #[derive(Clone, Copy, Debug)]
 pub enum CellSelection<'a> {
-    /// One cell for all rows.
+    /// The same cell for all rows.
     One(usize),
     /// One cell per selected row.
     Each(&'a [u32]),

@@ -1,4 +1,4 @@
-//! What a decoder received and discarded.
+//! Counters of a decoder: received and discarded messages and records.
 
 /// Counters since the start of an [`ExportDecoder`](crate::ExportDecoder).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub enum OutgoingValue {
     Fixed {
         /// The number.
         value: u128,
-        /// Its bytes in a record.
+        /// Length of the field in a record, in bytes.
         len: u8,
     },
     /// A string of variable length (RFC 7011 section 7), which NetFlow v9 lacks.

@@ -25,7 +25,7 @@ pub enum SampleInterface {
     Multiple(u32),
 }
 
-/// What the agent adds to a packet; `None` where it did not.
+/// Data that the agent adds to a packet; `None`: not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SampleContext<'a> {

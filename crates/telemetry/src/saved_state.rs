@@ -64,7 +64,7 @@ impl ExportDecoder {
             version: FORMAT_VERSION,
             domains: domains.collect(),
         };
-        serde_json::to_string(&state).expect("a state without maps of other keys than numbers")
+        serde_json::to_string(&state).expect("every map of a state has numeric keys")
     }
 
     /// Adds the templates and sampling rates of a [saved state](ExportDecoder::save), within the decoder's limits.

@@ -27,15 +27,15 @@ struct SequenceGap {
     len: u32,
 }
 
-/// Which units a sequence number counts.
+/// Units that a sequence number counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum SequenceOrigin {
     /// Not yet decided: so far all messages had the same number of units.
     #[default]
     Unknown,
-    /// Those before the message, as the RFCs require.
+    /// Units before the message, as the RFCs require.
     Before,
-    /// Those before the message and its own (softflowd's IPFIX).
+    /// Units before the message and in it (softflowd's IPFIX).
     Inclusive,
 }
 

@@ -27,7 +27,7 @@ pub enum HeaderProtocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PacketSample<'a> {
-    /// What the agent adds.
+    /// Data that the agent adds to the packet.
     pub context: SampleContext<'a>,
     /// Number of the sample at its source.
     pub sequence: u32,
@@ -51,11 +51,11 @@ pub struct PacketSample<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DiscardedPacket<'a> {
-    /// What the agent adds.
+    /// Data that the agent adds to the packet.
     pub context: SampleContext<'a>,
     /// Number of the notification at its source.
     pub sequence: u32,
-    /// Notifications that the agent did not send so far, modulo 2^32.
+    /// Number of notifications that the agent has omitted, modulo 2^32.
     pub drops: u32,
     /// Reason of the enumeration `drop_reason`.
     pub reason: u32,
@@ -85,9 +85,9 @@ pub struct InterfaceCounters {
     pub in_bytes: u64,
     /// Received unicast, multicast, and broadcast packets.
     pub in_packets: [u32; 3],
-    /// Received packets without a fault that were discarded.
+    /// Received packets that were discarded although they had no error.
     pub in_discards: u32,
-    /// Received packets with a fault.
+    /// Received packets with an error.
     pub in_errors: u32,
     /// Bytes sent.
     pub out_bytes: u64,

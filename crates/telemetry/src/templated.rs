@@ -5,7 +5,7 @@ use wire::Timestamp;
 use crate::cursor::Cursor;
 use crate::template::{Template, TemplateError};
 
-/// What records need of their message.
+/// Fields of a message header that its records need.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MessageHeader {
     pub exported: Timestamp,

@@ -13,7 +13,7 @@ use crate::require;
 /// The processes to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterParts {
-    /// This number of brokers.
+    /// Number of brokers.
     Kafka(u8),
     /// A broker, a job manager, a task manager, and a gateway.
     KafkaAndFlink,

@@ -84,7 +84,7 @@ impl SentPacket {
         }
     }
 
-    /// Its TCP header, if it has one.
+    /// TCP header of the packet, if it has one.
     #[must_use]
     pub fn tcp_info(&self) -> Option<TcpInfo> {
         match self.carrier {

@@ -124,7 +124,7 @@ fn units_have_the_documented_restrictions() {
         check("AmbientCapabilities", capabilities);
         check("CapabilityBoundingSet", capabilities);
         check("NoNewPrivileges", "yes");
-        // Its folder is the only one that it can write.
+        // The state folder is the only one that the service can write.
         assert!(!has.contains_key("ReadWritePaths"), "{name}");
         let folder = match name {
             "netalytics-record@" => Some("netalytics netalytics/%i"),

@@ -149,7 +149,7 @@ impl Batch {
         match self.column(id) {
             Some(column) => column,
             None => panic!(
-                "{}.{} was not asked for",
+                "{}.{} was not requested",
                 self.schema.name,
                 self.schema.field(id).name
             ),

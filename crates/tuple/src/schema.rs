@@ -145,7 +145,7 @@ pub struct TablePart {
 /// Content of a part's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartContent {
-    /// These fields, one row per tuple.
+    /// The given fields, one row per tuple.
     Fields(&'static [FieldId]),
     /// All fields not contained in another part, one row per tuple.
     Rest,
@@ -328,7 +328,7 @@ pub mod common {
         PROXIED_SERVER_PORT,
     ];
 
-    /// Their positions.
+    /// Positions of the fields.
     pub const IDS: [FieldId; FIELDS.len()] = {
         let mut ids = [ID; FIELDS.len()];
         let mut i = 0;

@@ -122,7 +122,7 @@ fn content(payload: Extent<'_>) -> Option<L2tpContent<'_>> {
         .then_some(L2tpContent::Typed(ether_type, ppp.payload))
 }
 
-/// Length stated in an IP header, if it is one; 0 means unlimited.
+/// Length stated in the header, if `ip` begins with an IP header; 0: unlimited.
 fn ip_len(ether_type: EtherType, ip: Extent<'_>) -> Option<u32> {
     match ether_type {
         EtherType::IPV4 => {

@@ -18,7 +18,7 @@ impl Timestamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// This time moved by `nanos`.
+    /// Returns the time shifted by `nanos`.
     #[must_use]
     pub fn plus(self, nanos: i64) -> Timestamp {
         Timestamp(self.0.saturating_add(nanos))

@@ -85,7 +85,7 @@ impl FromStr for Impairment {
             "damaged-bit" => Impairment::DamagedBit(percent()?),
             "mirrored" => Impairment::Mirrored(ms(amount)?),
             "fast-open" => Impairment::FastOpen,
-            _ => bail!("no impairment is called {name}"),
+            _ => bail!("unknown impairment {name}"),
         })
     }
 }

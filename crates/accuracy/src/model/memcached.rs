@@ -96,7 +96,7 @@ fn binary_exchange(rng: &mut SeededRng, next: &mut impl FnMut(&mut SeededRng) ->
         0 | 1 => get(rng, (0, false), opaque),
         2 => get(rng, (0x0c, true), opaque),
         3 => {
-            // GETQ or GETKQ, and a NOOP, whose answer shows that the others have been answered. GETQs without distinct
+            // GETQ or GETKQ, then a NOOP, whose response shows that the server has processed them. GETQs without distinct
             // numbers would be ambiguous.
             let quiet = if opaque != 0 && rng.chance(0.5) {
                 (9, false)

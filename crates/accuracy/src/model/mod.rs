@@ -25,9 +25,9 @@ const PROXY_2: &[u8] =
 
 /// A kind of traffic that recorded captures lack.
 pub struct Model {
-    /// Its name in tables.
+    /// Name in tables.
     pub name: &'static str,
-    /// The parser that reads it.
+    /// Parser for the model's protocol.
     pub parser: &'static str,
     connection: fn(&mut SeededRng) -> Vec<SentPacket>,
 }

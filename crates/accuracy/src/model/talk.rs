@@ -1,4 +1,4 @@
-//! A conversation of one client and one server, and the packets it takes.
+//! A conversation of one client and one server, and its packets.
 
 use testkit::{SeededRng, SentPacket, TcpDialogue};
 

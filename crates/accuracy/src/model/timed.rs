@@ -18,7 +18,7 @@ const RTT: i64 = 1_000_000;
 /// When a client sends its next requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
-    /// So many at once, when all were answered.
+    /// This number of requests at once, after all previous ones were answered.
     Batches(usize),
     /// As soon as fewer than this are outstanding.
     Window(usize),
@@ -27,7 +27,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// The paces of a client, and from which exchange on it has them: one, or first that of a client that waits.
+    /// Paces of a client, each with its first exchange: one pace, or first that of a client that waits.
     #[must_use]
     pub fn of_a_client(rng: &mut SeededRng) -> Vec<(usize, Pace)> {
         let pace = match rng.below(4) {
@@ -83,7 +83,8 @@ struct Ends<'a> {
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     nth: u64,
     now: i64,
-    /// Nanoseconds one way, of these before the tap seen from the client, and for an answer on average.
+    /// Nanoseconds: one-way delay, its part between the client and the tap, and the server's average time for a
+    /// response.
     delay: i64,
     to_tap: i64,
     work: u64,

@@ -53,7 +53,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether it is connected.
+    /// Whether the agent is connected.
     pub fn is_open(&self) -> bool {
         matches!(self, ServerConnection::Open { .. })
     }

@@ -19,15 +19,15 @@ const CURRENT: [&str; 4] = ["flows", "monitor_jobs", "sample_ppm", "slice_level"
 pub struct MonitorLane {
     pub lane: RecordLane,
     pub course: StopMode,
-    /// Its tap table.
+    /// Tap table of the job.
     pub taps: TapTable,
     /// End of its lease.
     pub until: Instant,
     /// Reason to leave before the end of the job.
     pub early: Option<String>,
-    /// It leaves the monitor after this flush.
+    /// Flush after which the job leaves the monitor.
     pub leaving: Option<u64>,
-    /// Its part of the monitor's results.
+    /// The job's part of the monitor's results.
     pub results: LaneResults,
 }
 
@@ -36,9 +36,9 @@ pub struct MonitorLane {
 pub enum LaneResults {
     /// All.
     All,
-    /// None before this flush is carried out.
+    /// No results before this flush is carried out.
     AfterFlush(u64),
-    /// Those since a flush, at which the monitor had these counts.
+    /// Results since a flush; contains the monitor's counts at that flush.
     Since(Box<MonitorCounts>),
 }
 
@@ -73,17 +73,17 @@ impl MonitorLane {
         }
     }
 
-    /// Whether neither its job nor anything else ends it.
+    /// Whether neither the job nor another reason ends the lane.
     pub fn stays(&self) -> bool {
         self.course == StopMode::Going && self.early.is_none()
     }
 
-    /// Whether it gets the monitor's next results.
+    /// Whether the job gets the monitor's next results.
     pub fn gets_results(&self) -> bool {
         !matches!(self.results, LaneResults::AfterFlush(_))
     }
 
-    /// Its part of the monitor's counters.
+    /// The job's part of the monitor's counters.
     pub fn counters(&self, of_monitor: &MonitorCounts) -> BTreeMap<String, u64> {
         let mut counters = of_monitor.counters.clone();
         if let Some(before) = self.before(of_monitor) {
@@ -96,7 +96,7 @@ impl MonitorLane {
         counters
     }
 
-    /// Its part of the monitor's capture loss.
+    /// The job's part of the monitor's capture loss.
     pub fn loss(&self, of_monitor: &MonitorCounts) -> LossCount {
         let LossCount { seen, lost } = of_monitor.loss;
         let before = self.before(of_monitor).map(|before| before.loss);
@@ -107,7 +107,7 @@ impl MonitorLane {
         }
     }
 
-    /// The monitor's totals before it began; `None`: it has all results.
+    /// The monitor's totals when the job joined; `None`: the job has all results.
     fn before<'a>(&'a self, of_monitor: &'a MonitorCounts) -> Option<&'a MonitorCounts> {
         match &self.results {
             LaneResults::All => None,

@@ -227,7 +227,7 @@ impl AgentLoop {
                 ..last
             });
             if is_early {
-                // None of its results are lost; packets until the next monitor starts are not captured.
+                // No results are lost; packets until the next monitor starts are not captured.
                 self.spool
                     .push_lost(lane.lane, self.now().wall_ns, Some(0), true);
             }

@@ -26,7 +26,7 @@ const OTHER_TAPS: &str =
 /// A running monitor with its state, and the jobs that it serves.
 pub struct RunningMonitor {
     pub monitor: MonitorProcess,
-    /// `None`: it serves one job only.
+    /// `None`: the monitor serves one job only.
     identity: Option<MonitorIdentity>,
     pub lanes: Vec<MonitorLane>,
     counts: MonitorCounts,
@@ -34,12 +34,12 @@ pub struct RunningMonitor {
     watermark_ns: i64,
     /// Set after the monitor's last message; contains the reason of an early end.
     closing: Option<Option<String>>,
-    /// Reason why the agent has killed it.
+    /// Reason why the agent has killed the monitor.
     pub ended: Option<String>,
     /// Estimated cost.
     pub cost: JobCost,
     phase: CapturePhase,
-    /// Its tap table.
+    /// Tap table of the job.
     taps: TapTable,
     /// End of its lease: that of the last job.
     until: Instant,
@@ -60,7 +60,7 @@ enum CapturePhase {
     /// The monitor does not capture yet.
     Opening,
     Capturing,
-    /// The monitor was asked for its last results.
+    /// The monitor was asked to send its last results.
     Stopping,
 }
 
@@ -88,7 +88,7 @@ impl RunningMonitor {
         }
     }
 
-    /// Whether it can serve another job.
+    /// Whether the monitor can serve another job.
     pub fn can_serve(&self, identity: Option<&MonitorIdentity>, taps: &TapTable) -> bool {
         self.phase != CapturePhase::Stopping
             && self.ended.is_none()
@@ -115,7 +115,7 @@ impl RunningMonitor {
         self.counts.counters.get("packets").copied().unwrap_or(0)
     }
 
-    /// Kills it; only the first reason is kept.
+    /// Kills the monitor; only the first reason is stored.
     pub fn kill(&mut self, why: String) {
         self.ended.get_or_insert(why);
         self.monitor.kill();
@@ -389,7 +389,7 @@ fn judge(
                     .to_owned(),
             );
         }
-        // Also if its source or a worker failed: its results are complete, but the input was not.
+        // Also if the source or a worker failed: the results are complete, but the input was not.
         (_, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
         (_, Ok(status)) => format!("its process ended ({status}): {complaint}"),
         (_, Err(why)) => format!("its process cannot be waited for: {why}"),

@@ -72,7 +72,7 @@ pub struct LimitPeriod {
 /// State of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneStanding {
-    /// Holds its partition.
+    /// The lane holds its partition.
     Live,
     /// Another lane was faster.
     Refused,
@@ -85,9 +85,9 @@ pub enum LaneStanding {
 /// A lane in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedLane {
-    /// Its last entry.
+    /// Last entry of the lane.
     pub entry: LaneEntry,
-    /// Time at which it was written.
+    /// Time at which the entry was written.
     pub at_ms: i64,
     is_refused: bool,
 }
@@ -128,7 +128,7 @@ impl LaneLog {
         let at_ms = at_ms.max(self.last_ms);
         self.last_ms = at_ms;
         let is_refused = match entry.says {
-            // It no longer holds the partition.
+            // The lane no longer holds the partition.
             LaneStatement::Ended => false,
             LaneStatement::Holds if self.goes_on(&entry, at_ms) => false,
             _ => self.rivals(&entry, at_ms).next().is_some(),

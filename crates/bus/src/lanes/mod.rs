@@ -279,7 +279,7 @@ impl ClaimedLane {
 }
 
 impl Drop for ClaimedLane {
-    /// Ends the lane; otherwise it counts as live until it expires.
+    /// Ends the lane; without this call the lane counts as live until it expires.
     fn drop(&mut self) {
         let (nobody, _) = channel();
         drop(std::mem::replace(&mut self.tell, nobody));

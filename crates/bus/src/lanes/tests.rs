@@ -84,7 +84,7 @@ fn the_first_claim_in_the_log_wins() {
         late,
         &[("a", dead), ("b", live)],
     );
-    // It returns: unchanged if no other lane came, rejected otherwise.
+    // The lane returns: unchanged if no other lane came, rejected otherwise.
     check(&[(0, holds("a")), (late, holds("a"))], late, &[("a", live)]);
     check(
         &[
@@ -127,7 +127,7 @@ fn news_are_written_with_the_next_step() {
         }
         ClaimAction::Wait(_) | ClaimAction::Lost => false,
     };
-    // It claims, holds, and renews after five seconds.
+    // A lane claims, holds, and renews after five seconds.
     assert_eq!(
         [0, 1, 2, 3].map(|at| write(&mut claim, at)),
         [true, true, false, false]
@@ -242,7 +242,7 @@ impl LaneWorld {
             0 => member.state = MemberLife::AsleepUntil(*now + rng.below(90_000) as i64),
             1 => member.state = MemberLife::Dead,
             _ => {
-                // It may have read only a part of the log.
+                // The lane may have read only a part of the log.
                 let end =
                     member.read + rng.below((written.len() - member.read) as u64 + 1) as usize;
                 written[member.read..end]

@@ -52,7 +52,7 @@ impl AcknowledgedCounts {
 pub struct InFlightMemory {
     /// Bytes of all sent records.
     handed: CacheAligned<AtomicU64>,
-    /// Bytes of those that no longer wait.
+    /// Bytes of acknowledged and rejected records.
     settled: CacheAligned<SingleWriterSum>,
 }
 
@@ -103,7 +103,7 @@ pub fn taken(records: usize, payload: usize) -> u64 {
     payload as u64 + records as u64 * OVERHEAD
 }
 
-/// Records of one target, acknowledged in the order they were sent.
+/// Records of one target, acknowledged in sending order.
 #[derive(Debug, Default)]
 pub struct TargetQueue {
     /// Whether records go to several partitions by their keys, so that offsets are meaningless.
@@ -251,7 +251,7 @@ mod tests {
             assert_eq!(queue.written(offset), offset != 6);
             assert_eq!(queue.end(), Some(expected));
         }
-        // The broker had it already, and does not return its offset.
+        // The broker had the record already, and does not return its offset.
         assert!(queue.written(-1001));
         assert_eq!(queue.end(), Some(8));
     }

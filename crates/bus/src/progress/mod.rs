@@ -33,7 +33,7 @@ pub struct ProgressNote {
     pub reader: String,
     /// Topic.
     pub topic: String,
-    /// Whether it continues.
+    /// Whether the query continues.
     pub says: ReaderStatement,
     /// Per partition, the offset after the last processed record, if known.
     #[serde(default)]

@@ -26,7 +26,7 @@ pub fn produce<'a, C: ProducerContext<DeliveryOpaque = usize>>(
         err: rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR,
         rkt: ptr::null_mut(),
         partition,
-        // Only read: it is copied.
+        // Only read: the client copies the payload.
         payload: payload.as_ptr().cast_mut().cast::<c_void>(),
         len: payload.len(),
         key: ptr::null_mut(),

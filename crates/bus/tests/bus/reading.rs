@@ -300,7 +300,7 @@ fn a_topic_that_is_deleted_is_an_error() {
     });
     assert_eq!(
         error.to_string(),
-        "there is no topic `deleted` at the brokers"
+        "topic `deleted` does not exist at the brokers"
     );
     let error = wait_for("the producer's error", || {
         match producer.send(target, None, b"4") {

@@ -33,7 +33,7 @@ pub enum XdpMode {
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// The interface is not an Ethernet interface.
-    #[error("AF_XDP needs one Ethernet interface, which {0} is not; --capture af-packet takes any")]
+    #[error("AF_XDP needs one Ethernet interface, which {0} is not; use --capture af-packet for other interfaces")]
     NotEthernet(String),
     /// The host would lose packets.
     #[error(
@@ -68,7 +68,7 @@ pub enum XdpError {
         what: &'static str,
     },
     /// The kernel rejected the program.
-    #[error("the kernel refuses the XDP program: {error}\n{log}")]
+    #[error("the kernel rejects the XDP program: {error}\n{log}")]
     Refused {
         /// The error.
         error: io::Error,

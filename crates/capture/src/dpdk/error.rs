@@ -5,23 +5,23 @@ use std::io;
 /// Errors when opening DPDK.
 #[derive(Debug, thiserror::Error)]
 pub enum DpdkError {
-    /// Its environment is already started.
+    /// DPDK's environment is already started.
     #[error("DPDK is already in use in this process: it can be started once only")]
     AlreadyStarted,
-    /// Its environment did not start.
+    /// DPDK's environment did not start.
     #[error(
-        "DPDK cannot be started ({0}): see its output above for the reason; its arguments are those of --dpdk-args"
+        "DPDK cannot be started ({0}): its output above gives the reason; --dpdk-args sets its arguments"
     )]
     Start(io::Error),
-    /// There is no port with this name.
-    #[error("DPDK has no port {name:?}; there {}", listed(.available))]
+    /// No port has this name.
+    #[error("DPDK has no port {name:?}; {}", listed(.available))]
     NoSuchPort {
         /// Name from the options.
         name: String,
         /// Existing ports.
         available: Vec<String>,
     },
-    /// Its memory is too small.
+    /// DPDK has too little memory.
     #[error(
         "DPDK has too little memory for port {0}: give it more (-m in --dpdk-args, or hugepages), or ask for less by \
          --buffer-size"
@@ -39,11 +39,7 @@ pub enum DpdkError {
 
 fn listed(names: &[String]) -> String {
     match names {
-        [] => "is none at all: --dpdk-args names devices by -a or --vdev".to_owned(),
-        names => format!(
-            "{} {}",
-            if names.len() == 1 { "is" } else { "are" },
-            names.join(", ")
-        ),
+        [] => "--dpdk-args names devices by -a or --vdev".to_owned(),
+        names => format!("available: {}", names.join(", ")),
     }
 }

@@ -115,8 +115,8 @@ impl StopSignal {
 /// Errors when opening a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// There is no interface with this name.
-    #[error("there is no interface {name:?}{}; there {}", meant(.nearest.as_deref()), listed(.available))]
+    /// No interface has this name.
+    #[error("interface {name:?} does not exist{}; {}", meant(.nearest.as_deref()), listed(.available))]
     NoSuchInterface {
         /// Name from the options.
         name: String,
@@ -126,7 +126,7 @@ pub enum LiveError {
         available: Vec<String>,
     },
     /// The interface is down.
-    #[error("{0} is down; switch it on first: ip link set {0} up")]
+    #[error("{0} is down; bring it up first: ip link set {0} up")]
     InterfaceDown(String),
     /// Missing permission.
     #[error(
@@ -154,7 +154,7 @@ pub enum LiveError {
     Dpdk(#[from] crate::dpdk::error::DpdkError),
     /// Not enough memory.
     #[error(
-        "no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do"
+        "no memory for a capture buffer of {0} bytes for each worker; reduce --buffer-size"
     )]
     NoMemory(usize),
     /// A system call failed.
@@ -168,15 +168,14 @@ pub enum LiveError {
 }
 
 fn meant(name: Option<&str>) -> String {
-    name.map(|name| format!(", but {name:?}"))
+    name.map(|name| format!(" (did you mean {name:?}?)"))
         .unwrap_or_default()
 }
 
 fn listed(names: &[String]) -> String {
     match names {
-        [] => "is none at all".into(),
-        [one] => format!("is {one}"),
-        names => format!("are {}", names.join(", ")),
+        [] => "this machine has no interface".into(),
+        names => format!("available: {}", names.join(", ")),
     }
 }
 

@@ -139,7 +139,7 @@ impl PcapHandle {
         // SAFETY: the call takes two numbers.
         let handle = unsafe { pcap_open_dead(link_type.into(), snaplen) };
         if handle.is_null() {
-            Err("there is no memory for a filter".into())
+            Err("not enough memory for a filter".into())
         } else {
             Ok(PcapHandle(handle))
         }

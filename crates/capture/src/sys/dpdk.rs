@@ -172,7 +172,7 @@ impl DpdkPort {
         &self.started
     }
 
-    /// Packets dropped by the port since it was started.
+    /// Packets that the port has dropped since its start.
     pub(crate) fn drops(&self) -> Option<u64> {
         let mut drops = 0;
         // SAFETY: there is a number to write to.

@@ -1,7 +1,7 @@
 //! Two network namespaces connected by a virtual cable, for tests of live sources: a test runs itself again inside
 //! one, and sends from the other. Requires root; otherwise a message states that nothing was tested.
 
-// Not every test binary uses all of it.
+// Not every test binary uses all functions.
 #![allow(dead_code)]
 
 use std::env;
@@ -39,7 +39,7 @@ pub fn sender() {
         for number in 0..count {
             let mut payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
             payload[..4].copy_from_slice(&number.to_be_bytes());
-            // There may be no receiver: errors of the stack are ignored here.
+            // A receiver may be missing, so errors of the stack are ignored.
             let _ = socket.send_to(&payload, to);
             if number % 64 == 63 {
                 thread::sleep(Duration::from_millis(1));

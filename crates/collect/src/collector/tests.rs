@@ -174,7 +174,7 @@ fn silent_lanes_delay_nothing_and_are_named() {
         ("a 10: 3 5", "1"),
         ("b idle", "3 -b, 5 -b"),
         ("a 20: 12", "12 -b"),
-        // Its earlier rows are late.
+        // Earlier rows of lane `b` are late.
         ("b 15: 4 14", "4 -b, 14 -b"),
         ("b resume", ""),
         ("a 40: 30", ""),
@@ -297,7 +297,7 @@ impl LaneWorker {
         self.0.report(watermark, &due)
     }
 
-    /// Its remaining results.
+    /// Returns the remaining results.
     fn last(mut self) -> WorkerReport {
         self.0.last(self.1)
     }

@@ -77,7 +77,7 @@ impl From<stream::MalformedPartial> for ReportError {
 pub struct ReportHead {
     /// Watermark: no earlier data follows.
     pub watermark: Timestamp,
-    /// Capture loss of its packets so far.
+    /// Capture loss of the lane's packets so far.
     pub loss: LossCount,
     /// Content.
     pub brings: ReportContent,
@@ -88,7 +88,7 @@ pub struct ReportHead {
 pub enum ReportContent {
     /// Parts of windows, or only the watermark: such reports can be merged.
     Windows,
-    /// This number of tuples.
+    /// Tuples, with their number.
     Rows(u64),
 }
 

@@ -55,7 +55,7 @@ pub fn decode(bytes: &[u8], engine: &Engine) -> Result<Vec<Batch>, String> {
         return Err("results come as windows".into());
     }
     let mut messages = IpcMessages(bytes);
-    let (head, _) = messages.next()?.ok_or("there is no schema")?;
+    let (head, _) = messages.next()?.ok_or("the schema is missing")?;
     let columns = columns(&head, engine)?;
     let schema = Arc::new(arrow_schema(engine.tuples().0, &columns));
     let mut rows = Vec::new();

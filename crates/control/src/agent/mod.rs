@@ -23,7 +23,7 @@ pub enum MonitorEnd {
     Clean,
     /// By itself, before the job ended, with its last record in the spool; with the reason.
     Early(String),
-    /// Any other end; with the reason.
+    /// Any other end, with the reason.
     Crashed(String),
     /// Not started, and a retry would not help; with the reason.
     Refused(String),
@@ -59,7 +59,7 @@ pub enum AgentEvent {
     TookBack {
         /// Lane of the monitor.
         lane: RecordLane,
-        /// Its allowance now, equal to the packets used.
+        /// The reduced allowance, equal to the packets used.
         allowed: u64,
         /// Number of the request.
         grant: u64,
@@ -89,11 +89,11 @@ pub enum AgentAction {
     },
     /// Start a monitor.
     Start {
-        /// Its lane.
+        /// Lane of the job.
         lane: RecordLane,
-        /// Its order.
+        /// Order of the job.
         order: AgentOrder,
-        /// Its tap table.
+        /// Tap table of the job.
         taps: TapTableMessage,
         /// End of its lease, by the monotonic clock.
         deadline_ns: u64,
@@ -102,7 +102,7 @@ pub enum AgentAction {
     },
     /// Send a monitor its new deadline and allowance.
     Extend {
-        /// Its lane.
+        /// Lane of the job.
         lane: RecordLane,
         /// End of its lease, by the monotonic clock.
         deadline_ns: u64,
@@ -111,26 +111,26 @@ pub enum AgentAction {
     },
     /// Send a monitor a new tap table.
     Retap {
-        /// Its lane.
+        /// Lane of the job.
         lane: RecordLane,
         /// The table.
         taps: TapTableMessage,
     },
     /// Have a monitor reduce its allowance to the packets used and report it.
     TakeBack {
-        /// Its lane.
+        /// Lane of the job.
         lane: RecordLane,
         /// Number to repeat in the reply.
         grant: u64,
     },
     /// Have a monitor send its results and end.
     Stop {
-        /// Its lane.
+        /// Lane of the job.
         lane: RecordLane,
     },
     /// Kill a monitor.
     Kill {
-        /// Its lane.
+        /// Lane of the job.
         lane: RecordLane,
     },
     /// Append a last record to a lane's spool that reports a loss.
@@ -309,7 +309,7 @@ impl AgentControl {
                 && matches!(task.state, TaskState::Waiting { .. })
                 && task.crashes >= settings.crashes_max
             {
-                // Its starts failed in an earlier process.
+                // Starts of this task failed in an earlier process.
                 task.state = TaskState::Waiting {
                     not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)),
                 };
@@ -414,7 +414,7 @@ impl AgentControl {
             .used
             .max(share.before.saturating_add(used))
             .min(share.allowed);
-        // Half of it is used: request early, so that the monitor need not stop. Once per grant.
+        // Half of the allowance is used: request more early, so that the monitor need not stop. Once per grant.
         let is_short = (share.allowed - share.used) * 2 < share.chunk;
         let waited = std::mem::replace(&mut share.waits, waits);
         let begins_to_wait = waits && !waited;
@@ -516,7 +516,7 @@ impl AgentControl {
         }
         self.actions.extend(actions);
         if has_begun {
-            // Its capacity is free now.
+            // The capacity of the ended task is free now.
             for task in self.tasks.values_mut() {
                 if let TaskState::Crowded { again_ns } = &mut task.state {
                     *again_ns = now_ns.min(*again_ns);

@@ -16,7 +16,7 @@ pub struct AgentSettings {
     pub pause_ns: u64,
     /// Maximum backoff.
     pub pause_max_ns: u64,
-    /// Delay before a job is retried that had no capacity.
+    /// Delay before a job that lacked capacity is retried.
     pub crowded_pause_ns: u64,
 }
 

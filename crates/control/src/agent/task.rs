@@ -94,7 +94,7 @@ impl MonitorTask {
         self.is_running() || matches!(self.state, TaskState::Stopping { .. } | TaskState::Killed)
     }
 
-    /// Whether nothing of it remains.
+    /// Whether neither a monitor nor results of the task remain.
     pub(super) fn is_gone(&self) -> bool {
         self.order.is_none() && !self.has_monitor() && self.flushing.is_empty()
     }

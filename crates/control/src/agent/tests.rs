@@ -113,7 +113,7 @@ fn monitors_run_only_within_a_lease() {
             (9000, AgentEvent::Tick, &["stop"]),
             (9900, AgentEvent::Tick, &[]),
             (10_000, AgentEvent::Tick, &["kill"]),
-            // It was asked to stop, so this is not a crash.
+            // The monitor was asked to stop, so this is not a crash.
             (10_010, crashed(1), &["close 1", "forget"]),
             (60_000, AgentEvent::Connected, &["renew 60", "4. Waiting"]),
             (
@@ -399,7 +399,7 @@ fn packet_grants_are_requested_early_and_returned() {
             ),
         ],
     );
-    // Until it has replied, a new deadline restores no allowance.
+    // Until the monitor has replied, a new deadline restores no allowance.
     let again = agent.handle(granted(450, vec![]), at(450));
     assert!(
         matches!(

@@ -13,7 +13,7 @@ use crate::job::{ControlledJob, Degradation, JobLifetime, JobSpec, JobState};
 pub struct SubmittedJob {
     /// Number.
     pub job: u64,
-    /// Whether it is new; otherwise its key is that of an earlier job.
+    /// Whether the job is new; otherwise an earlier job has the same key.
     pub is_new: bool,
 }
 
@@ -47,9 +47,9 @@ pub enum AdmissionError {
         /// Name of the agent.
         agent: String,
     },
-    /// No connected host has the capacity for it in addition to its other jobs.
+    /// No connected host has the capacity for the job in addition to its other jobs.
     TooCostly {
-        /// Name of the first such agent.
+        /// Name of the first agent without capacity.
         agent: String,
         /// Required and available capacity.
         why: String,

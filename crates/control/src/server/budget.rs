@@ -38,7 +38,7 @@ pub(super) fn deal(
     let granted = job.granted;
     // Only a reply to the last grant reports the current allowance.
     if ask.grant == share.grant && ask.allowed < share.allowed && ask.used <= ask.allowed {
-        // Not less than it has reported as used.
+        // At least the number of packets that the agent has reported as used.
         let allowed = ask.allowed.max(share.used);
         job.granted = job.granted.saturating_sub(share.allowed - allowed);
         share.allowed = allowed;

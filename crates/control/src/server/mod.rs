@@ -84,7 +84,7 @@ pub enum ServerEvent {
     Connected {
         /// Number of the session; never reused.
         session: u64,
-        /// Its Hello.
+        /// Hello message of the agent.
         hello: Box<Hello>,
     },
     /// A session has ended.
@@ -135,7 +135,7 @@ pub enum ServerAction {
     Stopped {
         /// Number of the job.
         job: u64,
-        /// Whether it exists and had not ended.
+        /// Whether the job exists and had not ended.
         is_known: bool,
     },
     /// End a session. Its uncommitted records are dropped before any later action.
@@ -235,7 +235,7 @@ impl ServerControl {
             let peer = peers
                 .entry(agent.clone())
                 .or_insert_with(|| AgentPeer::absent(now.monotonic_ns, boot));
-            // Kept until the agent reports it again; otherwise other agents would report its flows.
+            // Retained until the agent reports the job again; otherwise other agents would report its flows.
             peer.capacity = loaded.hosts.get(agent).cloned().unwrap_or_default();
         }
         Self {
@@ -610,7 +610,7 @@ impl ServerControl {
             .shares
             .entry(ask.job)
             .or_insert_with(|| {
-                // It was allowed by this server before it began again, at most what was saved of it.
+                // The agent was allowed packets before it restarted: at most the saved number counts.
                 let allowed = ask.allowed.min(job.shares.get(agent).copied().unwrap_or(0));
                 GrantedShare {
                     allowed,

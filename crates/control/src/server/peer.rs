@@ -44,16 +44,16 @@ pub(super) struct AgentPeer {
     pub labels: BTreeMap<String, String>,
     pub capabilities: Vec<String>,
     pub capacity: HostCapacity,
-    /// Generation of the last set sent to it.
+    /// Generation of the last set sent to the agent.
     pub generation: u64,
-    /// Generation of the last set that it has adopted.
+    /// Generation of the last set that the agent has adopted.
     pub seen_generation: u64,
     pub observed: BTreeMap<u64, ObservedJob>,
     number: u64,
     is_asked: bool,
     pub shares: BTreeMap<u64, GrantedShare>,
     pub ahead: Option<ClockOffset>,
-    /// Whether its set must be sent again.
+    /// Whether the agent's set must be sent again.
     pub is_outdated: bool,
 }
 
@@ -77,10 +77,10 @@ impl AgentPeer {
         }
     }
 
-    /// Handles its Hello, which replaces all previous state.
+    /// Handles the agent's Hello, which replaces all previous state.
     pub(super) fn greet(&mut self, session: u64, hello: Hello) {
         if self.boot != hello.boot {
-            // Its monitors died, and their allowances are lost.
+            // The agent's monitors died, and their allowances are lost.
             self.shares.clear();
         }
         self.presence = AgentPresence::Here { session };
@@ -134,7 +134,7 @@ impl AgentPeer {
         }
     }
 
-    /// Time since its disconnection.
+    /// Time since the agent's disconnection.
     pub(super) fn away_ns(&self, now_ns: u64) -> Option<u64> {
         match self.presence {
             AgentPresence::Here { .. } => None,
@@ -156,7 +156,7 @@ impl AgentPeer {
         })
     }
 
-    /// Whether it has the labels and the capability that a job requires.
+    /// Whether the agent has the labels and the capability that a job requires.
     pub(super) fn suits(&self, job: &JobSpec) -> bool {
         let has_label = |(label, value): (&String, &String)| self.labels.get(label) == Some(value);
         let capability = job.capability.as_ref();

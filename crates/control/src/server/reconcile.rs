@@ -42,7 +42,7 @@ impl ServerControl {
         }
     }
 
-    /// Starts the timers of ending jobs, and drops those of ended ones.
+    /// Starts the timers of ending jobs, and removes those of ended jobs.
     fn note_drains(&mut self, now_ns: u64) {
         let is_draining = |job: &&ControlledJob| matches!(job.state, JobState::Draining(_));
         self.drains
@@ -172,7 +172,7 @@ impl ServerControl {
         peer.state_of(job).filter(|state| has_ended(*state))
     }
 
-    /// Its leases have expired, so none of its monitors run.
+    /// Whether the agent's leases have expired, so that none of its monitors run.
     pub(super) fn is_written_off(&self, peer: &AgentPeer, now_ns: u64) -> bool {
         peer.away_ns(now_ns)
             .is_some_and(|away| away >= self.written_off_after_ns())

@@ -468,7 +468,7 @@ fn absent_agents_are_awaited_for_a_limited_time() {
                 &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true"],
             ),
             (31, ServerEvent::Tick, &["idle a"]),
-            // Its lease has expired: none of its monitors run, and the job does not wait for it.
+            // The agent's lease has expired: none of its monitors run, and the job does not wait for the agent.
             (
                 32,
                 ServerEvent::Tick,

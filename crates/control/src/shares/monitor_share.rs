@@ -32,15 +32,15 @@ const KEPT_MAX: usize = 1024;
 /// Report of a monitor, about once per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MonitorReport {
-    /// Sampling rate of the flows it receives.
+    /// Sampling rate of the flows that the monitor receives.
     pub rate: f64,
-    /// Packets received since its start.
+    /// Packets received since the monitor's start.
     pub packets: u64,
-    /// Packets received outside its slice.
+    /// Packets received outside the monitor's slice.
     pub strays: u64,
-    /// Packets lost before it.
+    /// Packets lost before the monitor.
     pub lost: u64,
-    /// Level that it applies.
+    /// Level that the monitor applies.
     pub level: u8,
 }
 
@@ -97,7 +97,7 @@ impl MonitorShare {
         self.heard.push_back((now, said));
     }
 
-    /// Whether it has acknowledged this level or a higher one.
+    /// Whether the monitor has acknowledged this level or a higher one.
     pub fn heeds(&self, level: u8) -> bool {
         level <= self.level
             || self
@@ -143,7 +143,7 @@ impl MonitorShare {
         })
     }
 
-    /// Reports of the last `stretch`, if they cover it.
+    /// Reports of the last `stretch`, if reports cover that period.
     fn lately(
         &self,
         now: Duration,
@@ -191,7 +191,7 @@ impl MonitorShare {
         }
     }
 
-    /// Whether it has processed everything without loss for the required time.
+    /// Whether the monitor has processed all packets without loss for the required time.
     fn is_calm(&self, now: Duration) -> bool {
         let Some(lately) = self.lately(now, self.calm) else {
             return false;
@@ -201,7 +201,7 @@ impl MonitorShare {
         !lost && all.iter().all(|said| said.rate >= 1.0)
     }
 
-    /// Whether its switch continues to mirror excluded flows although none can still be under way.
+    /// Whether the switch continues to mirror excluded flows although their packets can no longer be in transit.
     pub fn is_disobeyed(&mut self) -> bool {
         let Some(changed) = self.changed.filter(|_| self.level > 0 && !self.is_frozen) else {
             return false;

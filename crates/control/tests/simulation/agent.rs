@@ -41,13 +41,13 @@ pub struct Host {
     pub process: Option<Process>,
     /// Identity of the server whose state is on the disk; 0: unknown.
     pub server: u64,
-    /// Its label.
+    /// Label of the agent.
     pub role: &'static str,
     /// Time until which its process is suspended.
     pub frozen_until_ns: u64,
-    /// Whether it flips bytes, sends wrong data and stalls.
+    /// Whether the agent flips bytes, sends wrong data and stalls.
     pub is_hostile: bool,
-    /// Whether it was hostile before.
+    /// Whether the agent was hostile before.
     pub was_hostile: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct Monitor {
     open: Vec<u64>,
     reports_at_ns: u64,
     reports: u64,
-    /// Time at which it ends after a stop request; `u64::MAX`: it hangs.
+    /// Time at which the monitor ends after a stop request; `u64::MAX`: the monitor hangs.
     ends_at_ns: Option<u64>,
     /// Time until which its process is suspended.
     frozen_until_ns: u64,
@@ -255,7 +255,7 @@ impl World {
                 }
             });
         }
-        // Sometimes it disconnects silently: the server then has two sessions of it for a while.
+        // Sometimes the agent disconnects silently: the server then has two sessions of the agent for a while.
         if is_over || self.random.chance(self.options.forget_session) {
             if is_over {
                 self.network.close(connection, Side::Agent, self.now_ns);
@@ -419,7 +419,7 @@ impl World {
                 continue;
             }
             if std::mem::take(&mut monitor.frozen_until_ns) > 0 && self.random.chance(300_000) {
-                // It noticed the expiration of its lease before the renewal.
+                // The monitor noticed the expiration of its lease before the renewal.
                 self.report(&mut process.spool, lane, &mut monitor, now, false);
                 process.spool.push_lost(lane, now.wall_ns, Some(0), true);
                 events.push(AgentEvent::Used {
@@ -437,7 +437,7 @@ impl World {
             let crashes = is_poison && self.random.chance(400_000)
                 || self.random.chance(self.options.crash_monitor);
             if crashes || monitor.minds_deadline && monitor.deadline_ns <= now.monotonic_ns {
-                // Its lease has ended, or it crashed: unreported results are lost.
+                // The lease has ended, or the monitor crashed: unreported results are lost.
                 events.push(AgentEvent::Exited {
                     lane,
                     end: MonitorEnd::Crashed("it died".into()),
@@ -480,7 +480,7 @@ impl World {
         now: SessionTime,
     ) {
         if monitor.deadline_ns + STEP_NS < now.monotonic_ns {
-            // Its agent was suspended, and ends it now.
+            // The agent was suspended, and now ends the monitor.
             return;
         }
         let wanted = self.random.between(0, self.options.tuples_max + 1);

@@ -234,7 +234,7 @@ impl World {
                 Some(seq) => {
                     (lost.first..=lost.last).contains(&seq) || lost.is_last && seq > lost.last
                 }
-                // It was in a monitor that died.
+                // The packet was in a monitor that died.
                 None => lost.is_last && lost.tuples.is_none(),
             };
             return row.lost.iter().any(tells);

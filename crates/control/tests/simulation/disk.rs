@@ -57,7 +57,7 @@ impl SegmentStore for AgentDisk {
         let mut content = self.0.borrow_mut();
         let is_full = content.is_full;
         let file = content.segments.entry(segment).or_default();
-        // A full disk accepts a part of it.
+        // A full disk accepts a part of the data.
         file.0.extend(
             &bytes[..if is_full {
                 bytes.len() / 2

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub enum Reply {
     /// JSON with a status.
     Json(u16, String),
-    /// These bytes only.
+    /// A response of exactly these bytes.
     Raw(Vec<u8>),
     /// An endless body.
     Endless,

@@ -58,7 +58,7 @@ pub fn a_killed_gateway(real: &Real) {
         job.state().expect("a response of the cluster"),
         FlinkJobState::Running
     );
-    // Its last threads may hold its port a moment longer.
+    // Threads of the ended process may hold its port a moment longer.
     let refused = wait_for("the end of its port", || {
         match SqlGateway::open(real.url(), GatewayOptions::default()) {
             Err(FlinkError::Unreachable(why)) if why.contains("nothing listens") => Ok(why),

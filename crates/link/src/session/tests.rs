@@ -313,7 +313,7 @@ fn pings_tell_the_offset_and_silence_ends() {
     server
         .handle_bytes(now(2_000_000_001, 2000), &pong)
         .expect("a pong");
-    // An unsolicited one has no effect.
+    // An unsolicited message has no effect.
     let forged = Frame::from(Pong {
         sent_ns: 7,
         received_ns: 7,

@@ -78,7 +78,7 @@ pub struct Spool {
     store: Box<dyn SegmentStore>,
     limits: SpoolLimits,
     boot: u64,
-    /// Previous incarnation, if it ended in order.
+    /// Previous incarnation, if that ended in order.
     boot_ended: u64,
     lanes: BTreeMap<RecordLane, LaneQueue>,
     segments: SpoolSegments,
@@ -225,7 +225,7 @@ impl Spool {
         self.memory_bytes == 0
     }
 
-    /// Notes that the incarnation `boot` ended in order: its results are here or were sent.
+    /// Records that the incarnation `boot` ended in order: its results are in the spool or were sent.
     #[must_use]
     pub fn after(mut self, boot: u64) -> Self {
         self.boot_ended = boot;

@@ -37,7 +37,7 @@ pub struct SwitchNetwork {
     pub links: Vec<SwitchLink>,
     /// Hosts with known locations.
     pub hosts: Vec<KnownHost>,
-    /// Per switch, the ports at which it may learn addresses.
+    /// Per switch, the ports at which the switch may learn addresses.
     pub(super) learned: Vec<Vec<u32>>,
 }
 
@@ -51,7 +51,7 @@ pub struct PacketBehavior {
     pub region: PacketRegion,
     /// Arriving copies.
     pub copies: Counts,
-    /// Whether it leaves by a host port.
+    /// Whether the packet leaves by a host port.
     pub is_delivered: bool,
     /// Unknown effects on the path.
     pub doubts: Vec<String>,

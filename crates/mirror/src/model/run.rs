@@ -97,7 +97,7 @@ pub struct RuleStep {
 pub struct PacketClass {
     /// Packets, as they entered.
     pub region: PacketRegion,
-    /// Their state.
+    /// State of the packets.
     pub state: PathState,
     /// Effects, in order.
     pub effects: Vec<PacketEffect>,
@@ -310,7 +310,7 @@ impl SwitchModel {
             }
             FlowAction::Change(text) => class.state.changes.push(text.clone()),
             FlowAction::Unknown(text) => class.effects.push(PacketEffect::Unknown(text.clone())),
-            // These continue elsewhere and are handled before.
+            // These actions continue in another table and are handled earlier.
             FlowAction::Resubmit { .. } | FlowAction::Goto(_) => {}
         }
     }

@@ -40,14 +40,14 @@ pub enum PortVlans {
     /// All, tagged.
     #[default]
     All,
-    /// These, tagged.
+    /// The listed VLANs, tagged.
     Some(Vec<u16>),
     /// One, untagged.
     Access(u16),
 }
 
 impl PortVlans {
-    /// VLAN of a packet with this tag that enters here.
+    /// VLAN of a packet with this tag that enters the port.
     #[must_use]
     pub fn entered(&self, tag: MaskedBits) -> EntryPort {
         let is_tagged = tag.value & TAGGED != 0;
@@ -68,7 +68,7 @@ impl PortVlans {
         }
     }
 
-    /// Whether packets of a VLAN leave here.
+    /// Whether packets of a VLAN leave through the port.
     #[must_use]
     pub fn carry(&self, vlan: u16) -> bool {
         match self {
@@ -82,9 +82,9 @@ impl PortVlans {
 /// VLAN of a packet entering a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPort {
-    /// This VLAN.
+    /// The given VLAN.
     In(u16),
-    /// This VLAN, or rejected.
+    /// The given VLAN, or rejected.
     InOrRefused(u16),
     /// Any VLAN.
     InAny,
@@ -101,7 +101,7 @@ pub struct SwitchPort {
     pub name: String,
     /// Peer.
     pub leads: PortNeighbor,
-    /// Whether it is part of flooding.
+    /// Whether the port is part of flooding.
     pub flooded: FloodSetting,
     /// VLANs.
     pub vlans: PortVlans,
@@ -141,11 +141,11 @@ pub struct SwitchMirror {
 pub struct SwitchModel {
     /// Name.
     pub name: String,
-    /// Its ports.
+    /// Ports of the switch.
     pub ports: Vec<SwitchPort>,
     /// Rules of all tables.
     pub rules: Vec<FlowRule>,
-    /// Its mirrors.
+    /// Mirrors of the switch.
     pub mirrors: Vec<SwitchMirror>,
     /// Bonds: groups of ports that forwarding treats as one; a packet leaves by at most one of them.
     pub bonds: Vec<Vec<u32>>,

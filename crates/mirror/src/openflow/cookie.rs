@@ -42,7 +42,7 @@ impl RuleCookie {
         })
     }
 
-    /// Whether it is a cookie of an exploration, by any process.
+    /// Whether the cookie belongs to an exploration, by any process.
     #[must_use]
     pub fn is_of_exploration(self) -> bool {
         self.owner()
@@ -58,7 +58,7 @@ impl RuleCookie {
         RuleCookie(MAGIC << 48 | server << 36 | low)
     }
 
-    /// Decodes it; `None`: not ours.
+    /// Decodes a cookie; `None`: not of netalytics.
     #[must_use]
     pub fn owner(self) -> Option<CookieOwner> {
         let bits = |shift: u32, count: u32| self.0 >> shift & ((1 << count) - 1);
@@ -70,7 +70,7 @@ impl RuleCookie {
         })
     }
 
-    /// Whether it is owned by this server.
+    /// Whether this server owns the cookie.
     #[must_use]
     pub fn is_of(self, server: u16) -> bool {
         self.owner().is_some_and(|owner| owner.server == server)

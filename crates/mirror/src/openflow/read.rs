@@ -260,7 +260,7 @@ fn action(text: &str) -> FlowAction {
         {
             FlowAction::Change(text.to_owned())
         }
-        // Its drops precede all other actions; see `compose`.
+        // Drops by a meter precede all other actions; see `compose`.
         "meter" if number(after).is_some() => FlowAction::Change(text.to_owned()),
         "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn"
         | "mod_nw_ttl" | "set_tunnel" | "mod_vlan_pcp" => FlowAction::Change(text.to_owned()),

@@ -37,9 +37,9 @@ pub struct FlowRule {
     pub matched: FlowMatch,
     /// Actions; empty: drop.
     pub actions: Vec<FlowAction>,
-    /// Seconds without a packet after which it expires; 0: never.
+    /// Seconds without a packet after which the rule expires; 0: never.
     pub idle_timeout: u16,
-    /// Seconds after which it expires; 0: never.
+    /// Seconds after which the rule expires; 0: never.
     pub hard_timeout: u16,
 }
 

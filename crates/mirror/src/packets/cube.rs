@@ -93,7 +93,7 @@ impl PacketCube {
         Some(both)
     }
 
-    /// Whether it contains all of `other`.
+    /// Whether the box contains all of `other`.
     #[must_use]
     pub fn contains(&self, other: &PacketCube) -> bool {
         self.0

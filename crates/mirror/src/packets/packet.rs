@@ -45,7 +45,7 @@ impl ModelPacket {
         })
     }
 
-    /// Whether a box contains it.
+    /// Whether a box contains the packet.
     #[must_use]
     pub fn is_in(&self, cube: &PacketCube) -> bool {
         FIELDS

@@ -57,7 +57,7 @@ impl PacketRegion {
             .try_fold(self.clone(), |rest, other| rest.without(other))
     }
 
-    /// Some packets of it in one of these boxes, as a box; `None`: empty.
+    /// A box of the region's packets in one of these boxes; `None`: no packet.
     #[must_use]
     pub fn find(&self, among: &[PacketCube]) -> Option<PacketCube> {
         among
@@ -67,7 +67,7 @@ impl PacketRegion {
     }
 }
 
-/// Some packets of a box in none of these.
+/// A box of packets that are in none of these boxes.
 fn first(cube: PacketCube, except: &[PacketCube]) -> Option<PacketCube> {
     let Some(at) = except.iter().position(|taken| taken.and(&cube).is_some()) else {
         return Some(cube);

@@ -58,7 +58,7 @@ pub struct ExporterState {
     pub domain: u32,
     /// Units of its sequence numbers: datagrams (sFlow, NetFlow v9) or records.
     pub losses: SequenceLosses,
-    /// Its clock minus the receiver's, in nanoseconds; `None` without a clock (sFlow).
+    /// Clock of the exporter minus that of the receiver, in nanoseconds; `None` without a clock (sFlow).
     pub clock_offset_ns: Option<i64>,
 }
 

@@ -11,7 +11,7 @@ use wire::{Endpoint, FiveTuple, IpProtocol, Timestamp};
 const INTERFACES_MAX: usize = 65_536;
 /// An agent's uptime that is less than before by at most this many milliseconds is that of a late report.
 const LATE_MAX_MS: u32 = 60_000;
-/// A counter that the agent does not keep.
+/// A counter that the agent does not maintain.
 const NOT_KEPT: u32 = u32::MAX;
 
 /// The latest report of each interface.
@@ -72,7 +72,7 @@ fn difference(now: u32, before: u32) -> Option<u64> {
     (now != NOT_KEPT && before != NOT_KEPT).then(|| now.wrapping_sub(before).into())
 }
 
-/// The sum of the differences of the counters that are kept.
+/// The sum of the differences of the counters that the agent maintains.
 fn sum(now: [u32; 3], before: [u32; 3]) -> Option<u64> {
     let pairs = now.into_iter().zip(before);
     pairs
@@ -174,7 +174,7 @@ mod tests {
             (500_000, 9000, 90),
             (1000, 100, 1),
             (2000, 300, 3),
-            // Its counters are cleared without a restart.
+            // The interface's counters are cleared without a restart.
             (3000, 0, 0),
             (4000, 50, 1),
         ];

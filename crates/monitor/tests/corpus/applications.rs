@@ -202,7 +202,7 @@ fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &
         .expect("a file has a name")
         .to_string_lossy()
         .into_owned();
-    // These combine captures of several protocols.
+    // Damaged files combine captures of several protocols.
     let is_mixed = file.contains("_damaged");
     let of_one = BY_NAME
         .iter()

@@ -22,7 +22,7 @@ use crate::process::failure::CommandOutcome;
 use crate::process::order_input::order;
 use crate::process::signals::SignalHandlers;
 
-/// Interval at which it checks whether to stop.
+/// Interval at which the aggregator checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Start timeout, shorter than that of the query.
 const START_MAX: Duration = Duration::from_secs(15);

@@ -32,7 +32,7 @@ pub enum LeaseEnd {
     Asked,
     /// Standard input was closed.
     Abandoned,
-    /// Its lease was not renewed.
+    /// The lease was not renewed.
     RanOut,
 }
 
@@ -132,7 +132,7 @@ fn wait(
             None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(until) => {
                 match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                    // This process was suspended: renewals received in the meantime are still to be read.
+                    // The process was suspended: renewals received in the meantime must be read first.
                     Err(RecvTimeoutError::Timeout) if until.elapsed() > LATE => {
                         lines.recv_timeout(WAKE_TIME)
                     }

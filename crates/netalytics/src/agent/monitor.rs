@@ -101,7 +101,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
     let mut publisher = None;
     let mut kept = None;
     if !order.topics.is_empty() {
-        // It may wait for brokers and must end on request in the meantime.
+        // The publisher may wait for brokers and must end on request in the meantime.
         kept = Some(keep()?);
         publisher = Some(open_publisher(
             flags,
@@ -133,7 +133,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<CommandOutcome> {
         .redaction
         .map(|key| Redactor::new(RedactionSecret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
-    // Live sources observe it themselves: packets that have arrived are still processed.
+    // Live sources observe the stop signal themselves: packets that have arrived are still processed.
     let heeded = (!capturing && flags.demo.is_none()).then_some(&stop);
     let why = || {
         let why = lease

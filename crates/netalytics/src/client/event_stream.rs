@@ -17,7 +17,7 @@ const SILENCE: Duration = Duration::from_secs(25);
 /// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobEvent {
-    /// There may be new rows.
+    /// New rows may be available.
     Rows,
     /// Content of an open window.
     Open {

@@ -11,7 +11,7 @@ use connect::RetryPolicy;
 
 use crate::client::server_client::{ServerClient, ServerRequest, ServerRequestError};
 
-/// Interval at which it checks whether to stop.
+/// Interval at which the thread checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use crate::process::output;
 /// Time without an answer after which a server is abandoned.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
-/// The connection to the server, which repeats requests until there is an answer.
+/// Connection to the server that repeats requests until the server responds.
 pub struct RetryingClient {
     /// The server.
     pub remote: ServerClient,

@@ -23,7 +23,7 @@ const PAGE: usize = 10_000;
 pub struct JobResultReader {
     /// Description.
     pub head: ResultHead,
-    /// Its columns, followed by the column of missing agents.
+    /// Columns of the result, followed by the column of missing agents.
     pub schema: Arc<Schema>,
     table: String,
     path: String,
@@ -189,7 +189,7 @@ impl RowCoverage {
     }
 }
 
-/// Removes the column of missing agents if it has no values, so that tables look like local ones.
+/// Removes the column of missing agents if it has no values, so that tables equal those of local queries.
 pub fn without_coverage(batch: &Batch) -> Batch {
     let Some(id) = batch
         .schema()

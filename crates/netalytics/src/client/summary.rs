@@ -20,7 +20,7 @@ pub struct JobSummary {
     pub taps: Value,
     /// Number of rows received.
     pub rows: u64,
-    /// Agents missing in them.
+    /// Agents missing in these rows.
     pub coverage: RowCoverage,
     /// Result of the delivery to outlets.
     pub delivered: Vec<DeliveryOutcome>,
@@ -37,7 +37,7 @@ pub struct JobSummary {
 pub enum RunEndCause {
     /// The job ended.
     Itself,
-    /// This process stopped it.
+    /// This process stopped the job.
     Us,
 }
 
@@ -50,7 +50,7 @@ impl JobSummary {
         self.job["reason"].as_str().unwrap_or_default()
     }
 
-    /// Whether it ended normally, or its output is no longer needed.
+    /// Whether the job ended normally, or its output is no longer needed.
     fn ended_well(&self) -> bool {
         matches!(
             (self.outcome(), self.ended_by),

@@ -52,7 +52,7 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<CommandOutcome> {
         Some(TokensVerb::Revoke { name }) => {
             let tokens = all()?;
             let found = tokens.iter().find(|token| token["name"] == **name);
-            let id = found.ok_or_else(|| anyhow!("there is no token {name}"))?["id"].clone();
+            let id = found.ok_or_else(|| anyhow!("token {name} does not exist"))?["id"].clone();
             remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
             Ok(CommandOutcome::Done)
         }

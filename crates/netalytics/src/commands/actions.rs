@@ -125,7 +125,7 @@ fn numbered(remote: &ServerClient, action: &str) -> anyhow::Result<Value> {
         .unwrap_or_default()
         .into_iter();
     let known = all.find(|known| known["name"] == action || known["id"] == action);
-    known.ok_or_else(|| anyhow!("there is no action {action}"))
+    known.ok_or_else(|| anyhow!("action {action} does not exist"))
 }
 
 fn number(remote: &ServerClient, action: &str) -> anyhow::Result<String> {

@@ -142,7 +142,7 @@ fn numbered(remote: &ServerClient, rule: &str) -> anyhow::Result<String> {
     let number = numbers.next().and_then(|known| known["id"].as_str());
     number
         .map(str::to_owned)
-        .ok_or_else(|| anyhow!("there is no alert rule {rule}"))
+        .ok_or_else(|| anyhow!("alert rule {rule} does not exist"))
 }
 
 fn test(
@@ -168,7 +168,7 @@ fn test(
     if outcome["taken"] == true {
         Ok(CommandOutcome::Done)
     } else {
-        output::complain(&format!("{receiver} did not accept it"));
+        output::complain(&format!("receiver {receiver} did not accept the notification"));
         Ok(CommandOutcome::Incomplete)
     }
 }

@@ -104,7 +104,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<CommandOut
             .via
             .keys()
             .filter(|name| !is_known(name))
-            .map(|name| format!("--via {name}: there is no switch or host of that name")),
+            .map(|name| format!("--via {name}: no switch or host has this name")),
     );
     let text = draft.print();
     parsed(&text).map_err(|why| anyhow::anyhow!("the discovered network is invalid: {why}"))?;

@@ -77,7 +77,7 @@ fn begun(
     let has_failed = job["outcome"] == "failed";
     let printed = print_things(&JOB_COLUMNS, std::slice::from_ref(&job), format)?;
     if has_failed {
-        let why = job["reason"].as_str().unwrap_or("no agent ran it");
+        let why = job["reason"].as_str().unwrap_or("no agent ran the job");
         output::complain(&format!("error: job {id} ended: {why}"));
         return Ok(CommandOutcome::Incomplete);
     }
@@ -119,7 +119,7 @@ fn numbered(remote: &ServerClient, job: &str) -> anyhow::Result<String> {
         .filter_map(|known| known["id"].as_str())
         .collect();
     match numbers.as_slice() {
-        [] => Err(anyhow!("there is no job {job}")),
+        [] => Err(anyhow!("job {job} does not exist")),
         [one] => Ok((*one).to_owned()),
         several => {
             let numbers = several.join(", ");

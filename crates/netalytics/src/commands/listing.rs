@@ -28,7 +28,7 @@ pub fn choose<'a, T>(
         all.iter().find(|t| name(t) == wanted).ok_or_else(|| {
             let known: Vec<&str> = all.iter().map(&name).collect();
             wrong_flags(format!(
-                "there is no {kind} {wanted:?}; there are: {}",
+                "unknown {kind} {wanted:?}; known: {}",
                 known.join(", ")
             ))
         })

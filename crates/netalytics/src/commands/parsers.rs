@@ -74,7 +74,7 @@ fn families(families: &[ColumnFamily]) -> Vec<(String, String)> {
     let item = |family: &ColumnFamily| {
         (
             format!("{}.NAME  text", family.name),
-            format!("{} NAME, by any name", family.doc),
+            format!("{} NAME, for any name", family.doc),
         )
     };
     families.iter().map(item).collect()

@@ -116,7 +116,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
         feedback,
     )
     .context("cannot start the workers")?;
-    // Live sources observe it themselves: packets that have arrived are still processed.
+    // Live sources observe the stop signal themselves: packets that have arrived are still processed.
     let heeded = (!capturing).then_some(&stop);
     let mut stats = WorkerStats::new(None, signals.stats());
     let progress = ReadProgress::new(When::Never);
@@ -129,7 +129,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<CommandOutco
     });
     let loss = publishing.capture_loss();
     let patience = match &went {
-        // It has already waited.
+        // The producer has already waited.
         Err(BusError::Stopped(_)) => NO_MORE,
         _ if signals.name().is_some() => ROOM,
         _ => LAST,

@@ -33,7 +33,7 @@ use crate::render::summary_file::SummaryFile;
 use crate::run::result_target::{ResultTarget, SinkContext};
 use crate::run::{open_outlets, run_query};
 
-/// Interval at which it checks whether to stop.
+/// Interval at which the command checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Polling interval of the job, independent of the live stream.
 const ASK_EVERY: Duration = Duration::from_secs(3);
@@ -226,7 +226,7 @@ struct ServedOutcome {
     delivered: Vec<sinks::DeliveryOutcome>,
     notes: Vec<String>,
     output_errors: Vec<String>,
-    /// The reader of the output has closed it.
+    /// The reader has closed the output.
     is_closed: bool,
     is_terminal: bool,
 }

@@ -38,7 +38,7 @@ use crate::source::recording_replay;
 
 /// Name of the additional result with the quality of tuples.
 const QUALITIES: &str = "quality";
-/// Exceeds the number of quality values.
+/// Limit of groups; exceeds the number of quality values.
 const QUALITIES_MAX: usize = 64;
 
 /// Writes the report.

@@ -54,7 +54,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
     let passing = (flags.demo && flags.data.is_none())
         .then(temp_dir::folder)
         .transpose();
-    let passing = passing.context("cannot make a folder for the demonstration")?;
+    let passing = passing.context("cannot create a folder for the demonstration")?;
     let folder = match &passing {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
@@ -86,7 +86,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<CommandOutcome> {
     opened.outlets = named;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!(
-            "the first token, an admin's, is in {}",
+            "the first token (role admin) is in {}",
             file.display()
         ));
     }

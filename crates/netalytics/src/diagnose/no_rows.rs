@@ -316,7 +316,7 @@ fn without_tuples(plan: &Plan, summary: &RunSummary) -> Vec<String> {
     }
     if a.filtered_total() == 0 && read > 0 {
         reasons.push(format!(
-            "{} may speak {}, without a message for {}",
+            "{} may use {}, but had no message for {}",
             some(read, "flow"),
             protocols.join(" or "),
             wanted.join(" or ")

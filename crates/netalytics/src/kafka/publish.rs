@@ -59,7 +59,7 @@ pub struct TopicPublication<'a> {
     pub config: ProducerConfig,
     /// Description of this publisher besides the plan.
     pub about: Vec<(&'static str, String)>,
-    /// Whether packets are lost if they are not processed in time.
+    /// Whether packets that are not processed in time are lost.
     pub capturing: bool,
     /// Whether notices about unreachable brokers are suppressed.
     pub quiet: bool,

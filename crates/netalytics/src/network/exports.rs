@@ -171,10 +171,10 @@ struct SteeredSource {
     stop: StopSignal,
     /// Time of LIMIT.
     ends: Option<Instant>,
-    /// Set when LIMIT ends it.
+    /// Set when LIMIT ends the query.
     limited: StopSignal,
     own_errors: Vec<SourceError>,
-    /// Those of the receiver, and own ones.
+    /// Errors of the receiver, and of this source.
     errors: Vec<SourceError>,
     /// Last datagram.
     heard: Instant,

@@ -99,7 +99,7 @@ impl JobNetwork {
             seed: SEED,
         };
         let plan = physical(&ask)
-            .map_err(|why| anyhow::anyhow!("there is no plan for the network: {why}"))?;
+            .map_err(|why| anyhow::anyhow!("no plan for the network is possible: {why}"))?;
         let planned = NetworkPlan {
             site: site.clone(),
             plan,

@@ -72,7 +72,7 @@ pub fn plan(
         seed: flags.seed,
     };
     let plan = physical(&asked)
-        .map_err(|why| wrong_flags(format!("there is no plan for this network: {why}")))?;
+        .map_err(|why| wrong_flags(format!("no plan for this network is possible: {why}")))?;
     Ok(NetworkPlan { site, plan })
 }
 

@@ -38,7 +38,7 @@ use processes::{ProcessStart, RemoteProcess};
 use sampling::NetworkSampling;
 use switches::PlanSwitches;
 
-/// Interval at which it checks whether to stop.
+/// Interval at which the run checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Time limit for a monitor to open its capture.
 const START_MAX: Duration = Duration::from_secs(20);

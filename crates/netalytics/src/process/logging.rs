@@ -21,7 +21,7 @@ pub fn start(verbose: u8) {
     messages.without_time().with_target(false).init();
 }
 
-/// Standard error, if it can still be written: there is no place to report that it cannot.
+/// Standard error; write failures are ignored because they cannot be reported.
 struct BestEffortStderr;
 
 impl Write for BestEffortStderr {

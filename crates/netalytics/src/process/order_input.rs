@@ -11,7 +11,7 @@ use crate::process::failure::wrong_flags;
 /// Reads a block.
 pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
     collect::read_block(from, message::ORDER_BYTES_MAX).map_err(|why| match why {
-        BlockError::Missing(why) => anyhow!(why).context("there is no order on standard input"),
+        BlockError::Missing(why) => anyhow!(why).context("standard input has no order"),
         BlockError::CutOff(why) => anyhow!(why).context("the order on standard input is cut off"),
         BlockError::TooLong => wrong_flags("the order on standard input is too large"),
     })

@@ -28,7 +28,7 @@ pub struct OutputDestination {
     pub file: Option<File>,
     /// Name for messages.
     pub name: String,
-    /// Whether it is a terminal.
+    /// Whether the output is a terminal.
     pub terminal: bool,
 }
 

@@ -34,9 +34,9 @@ pub struct ResultRows<'a> {
 pub struct AssertionOutcome {
     /// Text of the assertion.
     pub text: String,
-    /// Number of rows it applies to.
+    /// Number of rows to which the assertion applies.
     pub rows: u64,
-    /// `None`: it holds.
+    /// `None`: the assertion holds.
     pub failure: Option<AssertionFailure>,
 }
 

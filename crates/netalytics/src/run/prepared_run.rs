@@ -158,7 +158,7 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
                 .read
                 .iter()
                 .any(|path| !path.is_file() && !path.is_dir());
-        // Lines of statistics would be mixed with it.
+        // Lines of statistics would be mixed with the progress display.
         let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
         let watch = if is_watched && flags.stats.is_none() && telling != Verbosity::Everything {
             LiveTable::begin()
@@ -179,7 +179,7 @@ impl<'a, T: ResultTarget> UnprivilegedRun<'a, T> {
         let regulator = query_source::regulator(&plan, &source, flags, &mut config)?;
         let mut run = source.start(&plan, &config, flags, telling)?;
         run.regulator = regulator;
-        // Live sources observe it themselves: packets that have arrived are still processed.
+        // Live sources observe the stop signal themselves: packets that have arrived are still processed.
         run.stop = (!capturing).then(|| stop.clone());
         run.facts.inputs = flags.inputs();
         run.snaplen = if capturing { flags.live.snaplen } else { 0 };

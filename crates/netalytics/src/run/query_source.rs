@@ -114,7 +114,7 @@ impl QuerySource {
         flags.live.is_live() || matches!(self, QuerySource::Exports(..))
     }
 
-    /// Whether it has the packets of files.
+    /// Whether the source reads packets of files.
     pub fn is_capture_file(&self, flags: &WorkFlags) -> bool {
         matches!(self, QuerySource::Packets(..)) && !flags.read.is_empty()
     }

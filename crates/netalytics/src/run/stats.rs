@@ -18,14 +18,14 @@ use crate::run::progress::{self, ReadProgress};
 /// Prints statistics periodically or on request.
 pub struct WorkerStats {
     every: Option<Duration>,
-    /// Set to request them once.
+    /// Set to request statistics once.
     asked: Arc<AtomicBool>,
     looked: Instant,
     last: Vec<VitalsReading>,
 }
 
 impl WorkerStats {
-    /// Prints them at the interval `every`, if given, and whenever `asked` is set.
+    /// Prints statistics at the interval `every`, if given, and whenever `asked` is set.
     pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> WorkerStats {
         WorkerStats {
             every,
@@ -62,7 +62,7 @@ impl WorkerStats {
         self.last = now;
     }
 
-    /// Prints the position of reading if statistics were requested and there are no workers.
+    /// Prints the read position if statistics were requested and no worker runs.
     pub fn tick_without_workers(
         &mut self,
         position: impl FnOnce() -> RunPosition,

@@ -114,7 +114,7 @@ impl DemoAgent {
             .arg(capture)
             // All jobs receive the same packets, as on one interface, so that their numbers are consistent.
             .arg("--demo-in-step")
-            // It ends with this process, even if this process is killed.
+            // The agent ends with this process, even if this process is killed.
             .arg("--while-held")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -146,7 +146,7 @@ impl DemoAgent {
 
 impl Drop for DemoAgent {
     fn drop(&mut self) {
-        // If it has ended, this only reaps it.
+        // If the child has ended, this only reaps it.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

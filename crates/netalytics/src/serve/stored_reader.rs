@@ -108,7 +108,7 @@ fn recording(path: &Path) -> Result<RecordingInspection, String> {
     parsers.dedup();
     let heads = || tables().flat_map(recording::RecordedTable::heads);
     if parsers.is_empty() {
-        return Err("there is no recording in it".into());
+        return Err("it contains no recording".into());
     }
     Ok(RecordingInspection {
         first_ns: heads().filter_map(|head| head.capture.first_ts).min(),

@@ -24,7 +24,7 @@ pub fn open(
     stop: &StopSignal,
 ) -> anyhow::Result<Vec<Box<dyn PacketSource>>> {
     if flags.capture == BackendFlag::Dpdk && flags.interfaces.len() > 1 {
-        return Err(wrong_flags("DPDK captures from one port: -i once"));
+        return Err(wrong_flags("DPDK captures from one port: give -i once"));
     }
     let of_one = |interface: &String| open_one(interface, flags, workers, wanted, stop);
     let sources = flags

@@ -382,7 +382,7 @@ fn checks_end_with_their_exit_codes() {
         PAGES,
         &["--assert", "p99 < 50"],
         2,
-        "a number needs its unit",
+        "a number needs a unit",
     );
     ends(PAGES, &[], 2, "--assert");
     ends("PARSE http", &["--assert", "rows > 0"], 2, "add PROCESS");

@@ -157,7 +157,7 @@ fn shop_with_faults() -> Vec<SentPacket> {
     let mut sent = Vec::new();
     for n in 0..100 {
         sent.extend(http(n, "10.0.0.2:80", "/products/7", 200, [2, 0]));
-        // More of these than of the errors that matter.
+        // Harmless errors outnumber the errors that matter.
         sent.extend(http(1000 + n, "10.0.0.2:80", "/favicon.ico", 404, [1, 0]));
         sent.extend(cache_get(2000 + n, n % 10 == 0));
         sent.extend(dns(

@@ -54,7 +54,7 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
     (child, orders)
 }
 
-/// All frames until its end, and its exit.
+/// All frames until the monitor ends, and its exit status.
 fn frames(mut child: Child) -> (Vec<MonitorFrame>, bool, String) {
     let mut out = BufReader::new(child.stdout.take().expect("it has an output"));
     let mut frames = Vec::new();
@@ -201,7 +201,7 @@ fn other_processes_collect_the_same_rows() {
     }
 }
 
-/// Each sees the flows of one half, by the ports' last bits.
+/// Each monitor sees the flows of one half, by the last bits of ports.
 #[test]
 fn rows_do_not_depend_on_the_number_of_processes() {
     let capture = captures().join("shop/in.pcap");
@@ -238,7 +238,7 @@ fn an_order_that_is_none_is_refused() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
-        // It may have ended already.
+        // The monitor may have ended already.
         let _ = child
             .stdin
             .take()
@@ -252,7 +252,7 @@ fn an_order_that_is_none_is_refused() {
         )
     };
     for (input, code, words) in [
-        (&[][..], 1, "there is no order"),
+        (&[][..], 1, "standard input has no order"),
         (&[9, 0, 0, 0, 1], 1, "cut off"),
         (&[255; 8], 2, "too large"),
         (&[1, 0, 0, 0, 0xff], 2, "the order is refused"),
@@ -265,7 +265,7 @@ fn an_order_that_is_none_is_refused() {
     }
 }
 
-/// Its output when its input is a pipe that stays open, and it is ended in this way.
+/// Output of a monitor whose input pipe stays open, and which is ended by `end`.
 fn ended_by(
     args: &[&str],
     end: impl FnOnce(ChildStdin) -> Option<ChildStdin>,

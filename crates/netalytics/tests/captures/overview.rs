@@ -119,7 +119,7 @@ fn its_numbers_are_those_of_its_queries() {
     }
 }
 
-/// A quantile of a time; its column has the name of the time if there are several.
+/// A quantile of a time; the column is named after the time if the result has several times.
 fn time<'a>(row: &'a Value, quantile: &str, time: &str) -> &'a Value {
     row.get(format!("{quantile}_{time}_ns"))
         .unwrap_or_else(|| &row[format!("{quantile}_ns")])

@@ -130,7 +130,7 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
     );
     let mut known = Known::default();
     for kills in 1..=4 {
-        // It is killed while it sends notifications.
+        // The server is killed while it sends notifications.
         while known.told < kills * 20 {
             known.take(&hook.lines.recv_timeout(PATIENCE).expect("another event"));
         }

@@ -141,7 +141,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
         )
     };
     command(back_up);
-    // It continues: these rows are lost.
+    // The server continues: these rows are lost.
     wait("more windows come", || {
         if results(&server, &windows).len() > before.len() + 10 {
             Ok(())

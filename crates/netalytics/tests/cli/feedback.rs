@@ -52,7 +52,7 @@ impl Running {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 
-    /// Waits for these words.
+    /// Waits for a line with these words.
     fn wait_for(&mut self, name: &str, words: &str) -> String {
         wait_for(words, || {
             let said = self.said(name);
@@ -66,7 +66,7 @@ impl Running {
         })
     }
 
-    /// Ends it with Ctrl-C; returns its counters.
+    /// Ends the publisher with Ctrl-C; returns its counters.
     fn end(mut self) -> Value {
         let killed = Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
@@ -182,7 +182,7 @@ impl Held {
         })
     }
 
-    /// Limits it to this number of milliseconds per second.
+    /// Limits the CPU time to this number of milliseconds per second.
     fn to(&self, milliseconds: u64) {
         let quota = milliseconds * 1000;
         let text = if self.version == 1 {
@@ -282,7 +282,7 @@ impl Lag {
         self.topics.offsets(TOPIC).expect("offsets")[self.partition].end - at
     }
 
-    /// Waits until it has stopped growing for a while.
+    /// Waits until the backlog has stopped growing for a while.
     fn settle(&mut self) {
         let mut low = (self.next(), Instant::now());
         wait_for("a lag that stops growing", || {

@@ -137,17 +137,17 @@ fn mistakes_are_reported_in_one_line() {
         (
             &[&["jobs", "show", "nosuch"], &own[..]].concat(),
             1,
-            "there is no job nosuch",
+            "job nosuch does not exist",
         ),
         (
             &[&["tokens", "revoke", "nosuch"], &own[..]].concat(),
             1,
-            "there is no token nosuch",
+            "token nosuch does not exist",
         ),
         (
             &[&["jobs", "results", "9"], &own[..]].concat(),
             1,
-            "there is no job 9",
+            "job 9 does not exist",
         ),
         (
             &[&["query", past, "-i", "eth0"], &own[..]].concat(),
@@ -231,7 +231,7 @@ fn said(server: &Server, bytes: &[u8]) -> String {
     stream
         .set_read_timeout(Some(Duration::from_secs(60)))
         .expect("a timeout");
-    // It may close before it has received everything.
+    // The server may close the connection before it has received everything.
     let _ = stream.write_all(bytes);
     let mut back = Vec::new();
     let _ = stream.read_to_end(&mut back);
@@ -351,11 +351,11 @@ fn unreadable_inputs_have_no_row() {
         ),
         (
             &["query", count, "-i", "nosuch0"],
-            "there is no interface \"nosuch0\"",
+            "interface \"nosuch0\" does not exist",
         ),
         (
             &["overview", "-i", "nosuch0"],
-            "there is no interface \"nosuch0\"",
+            "interface \"nosuch0\" does not exist",
         ),
     ] {
         let ran = run(args);
@@ -373,7 +373,7 @@ fn unreadable_inputs_have_no_row() {
         b"no packets here, but enough text\n",
     );
     assert_eq!((piped.code, piped.out.as_str()), (1, ""), "{}", piped.err);
-    // In addition to a capture it is an error, and the capture's rows are printed.
+    // In addition to a capture, the missing file is an error, and the capture's rows are printed.
     let both = run(&["query", count, "-r", shop, &text]);
     assert!(
         both.code == 1 && both.out.contains("\"count\":1629"),

@@ -206,7 +206,7 @@ fn permissions_of_recordings() {
     let (status, sent) = server.send(&one, "shop.pcap", CAPTURE);
     assert_eq!(status, 201, "{sent}");
     let id = sent["id"].as_str().expect("an id");
-    // Its uploader may run any query; others except admins do not see it.
+    // The uploader may run any query on the recording; others except admins do not see it.
     assert_eq!(server.query(&one, id, "PARSE http LIMIT 1 ROWS").0, 200);
     assert_eq!(
         server.query(&other, id, "PARSE http PROCESS (count)").0,

@@ -70,7 +70,7 @@ impl Terminal {
         );
     }
 
-    /// Its output after its end.
+    /// Output of the ended process.
     fn ended(mut self) -> Ran {
         let mut out = String::new();
         if let Some(mut from) = self.out.take() {
@@ -274,7 +274,7 @@ fn jobs_end_with_their_terminal() {
         out
     };
     let out = first(&mut killed);
-    // Its lease is renewed: it outlives the lease's duration.
+    // The lease is renewed: the job outlives the lease's duration.
     std::thread::sleep(std::time::Duration::from_secs(5));
     assert_eq!(
         server.get(&format!("/api/v1/jobs/{}", killed.job))["state"],
@@ -370,7 +370,7 @@ fn missing_interfaces_are_rejected_with_a_reason() {
     ] {
         let ran = Terminal::ask(&server, ALL, args).ended();
         assert_eq!(ran.code, 1, "{args:?}: {}", ran.err);
-        for words in ["no agent could run it: ", words, "agent 10.20.0.23  "] {
+        for words in ["no agent could run the job: ", words, "agent 10.20.0.23  "] {
             assert!(ran.err.contains(words), "{words}: {}", ran.err);
         }
     }
@@ -411,7 +411,7 @@ fn missing_interfaces_are_rejected_with_a_reason() {
         "udp",
     ]);
     assert!(
-        words.contains("no agent could run it: ") && words.contains("no interface eth9"),
+        words.contains("no agent could run the job: ") && words.contains("no interface eth9"),
         "{words}"
     );
     let number = words
@@ -470,7 +470,7 @@ fn remote_errors_equal_local_ones() {
     ]);
     assert_eq!(unknown.code, 2, "{}", unknown.err);
     assert!(
-        unknown.err.contains("there is no such token"),
+        unknown.err.contains("the token does not exist"),
         "{}",
         unknown.err
     );

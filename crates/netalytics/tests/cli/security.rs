@@ -85,7 +85,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
         "--folder",
         &own,
     ];
-    check(&again, 1, &["there is no such one-time token"]);
+    check(&again, 1, &["unknown one-time token"]);
     // A certificate is valid only for an agent's connection.
     let jobs = format!("{}/api/v1/jobs", server.url);
     let curl = ["-sS", "--cacert", &server.ca, "--cert", &identity, &jobs];
@@ -147,7 +147,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
         "{enrolled:?}"
     );
     drop(agent);
-    // It needs a new token to enroll again.
+    // The agent needs a new token to enroll again.
     let own = server.enrolled(&folder, "web-1");
     let agent = server.agent(&own);
     wait("it is back", || {
@@ -216,7 +216,7 @@ fn one_time_tokens_expire() {
     check(
         &enrol,
         1,
-        &["there is no such one-time token: it was used or has expired"],
+        &["unknown one-time token: it was used or has expired"],
     );
 }
 
@@ -252,7 +252,7 @@ fn rejected_certificates_are_reported_at_both_ends() {
     let other = Server::start(&folder, "other", &[]);
     let own = server.enrolled(&folder, "web-1");
     let stranger = other.enrolled(&folder, "stranger");
-    // It trusts the server, but not vice versa.
+    // The agent trusts the server, but not vice versa.
     let half = other.enrolled(&folder, "half");
     fs::copy(&server.ca, format!("{half}/ca.pem")).expect("copied");
     // The server issues very short certificates.
@@ -445,7 +445,7 @@ fn tokens_are_created_listed_revoked_and_audited() {
     );
     assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 0);
     assert_eq!(server.ask(&["tokens", "revoke", "shop"]).code, 1);
-    check(&asked, 2, &["there is no such token, or it was revoked"]);
+    check(&asked, 2, &["the token does not exist or was revoked"]);
     let log = server.rows(&["audit", "--limit", "2"]);
     let acts: Vec<_> = log
         .iter()
@@ -480,7 +480,7 @@ fn tokens_are_created_listed_revoked_and_audited() {
     server
         .process
         .says("the connection of agent db-1 is closed");
-    agent.says("answers 401 Unauthorized: there is no such token, or it was revoked");
+    agent.says("answers 401 Unauthorized: the token does not exist or was revoked");
 }
 
 #[test]

@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// Kills and restarts it at the same address.
+    /// Kills the server and restarts it at the same address.
     pub fn start_again(&mut self, folder: &Folder) {
         self.process
             .0

@@ -97,7 +97,7 @@ fn a_monitor_that_is_stopped_is_named_and_works_again() {
         said.contains("agent one is connected, but its results make no progress"),
         "{said}"
     );
-    // Longer than its lease.
+    // Longer than the agent's lease.
     std::thread::sleep(Duration::from_secs(8));
     signal(stopped, "CONT");
     wait("rows come with it again", || lacks_nobody(&server, &id));
@@ -268,7 +268,7 @@ fn a_job_that_every_agent_refuses_ends_with_the_reasons() {
     let ran = run(&asked);
     assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(
-        ran.err.contains("no agent could run it: one: "),
+        ran.err.contains("no agent could run the job: one: "),
         "{}",
         ran.err
     );

@@ -344,7 +344,7 @@ fn a_server_of_the_version_before_is_understood() {
                 RENEW => line.hear_kind(RENEW),
                 _ => {}
             },
-            // This agent sends other records at other times; all are acknowledged.
+            // The agent sends other records at other times; all are acknowledged.
             Step::Server(frame) if frame[KIND_AT] == ACK => {}
             Step::Server(frame) => {
                 let frame = said_to(&line, &recorded, &frame);

@@ -69,12 +69,12 @@ impl Bed {
         found.unwrap_or_else(|| panic!("there is no host {host}")) + 1
     }
 
-    /// Its address on the captured bridge.
+    /// Address of a host on the captured bridge.
     pub fn address(&self, host: &str) -> String {
         format!("10.77.0.{}", self.number(host))
     }
 
-    /// Its address on the other bridge.
+    /// Address of a host on the other bridge.
     pub fn inner_address(&self, host: &str) -> String {
         format!("10.78.0.{}", self.number(host))
     }
@@ -127,7 +127,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; appends to its log.
+    /// Starts a program; appends its output to its log.
     pub fn start(
         bed: &Bed,
         host: &str,
@@ -159,17 +159,17 @@ impl Process {
 
     /// `kill -9`.
     pub fn kill(&mut self) {
-        // If it has ended, this only reaps it.
+        // If the child has ended, this only reaps it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Its messages so far, including those of earlier processes of that name.
+    /// Messages of the process so far, including those of earlier processes with that name.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Its exit code, if it has ended.
+    /// Exit code, if the process has ended.
     pub fn code(&mut self) -> Option<i32> {
         self.child
             .try_wait()

@@ -123,7 +123,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // It may have ended.
+        // The child may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

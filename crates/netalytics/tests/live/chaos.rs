@@ -335,7 +335,7 @@ impl<'b> Witness<'b> {
         assert!(written.is_err(), "it does not get full");
         // An open file keeps its space.
         drop(file);
-        // Exceeds the store's reserve.
+        // Long URLs, whose rows exceed the store's reserve.
         let long = "x".repeat(2000);
         let url = format!("http://{}/item/disk/2/", self.team.bed.address("web1"));
         shell(
@@ -454,7 +454,7 @@ impl<'b> Witness<'b> {
         self.settle(&phase, |host, second| host == "cache" && second < 7);
         wait("what is missing came late", || {
             let missing = self.missing(&phase);
-            // Its monitor may have started shortly after the phase.
+            // The agent's monitor may have started shortly after the phase.
             let at_first: u64 = missing
                 .iter()
                 .filter(|(asked, _)| asked.second < 2)
@@ -481,7 +481,7 @@ impl<'b> Witness<'b> {
         wait("the agent says why", || {
             match self.team.agent("web1").said() {
                 said if said.contains(
-                    "answers 401 Unauthorized: there is no such token, or it was revoked",
+                    "answers 401 Unauthorized: the token does not exist or was revoked",
                 ) =>
                 {
                     Ok(())

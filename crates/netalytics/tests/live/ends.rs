@@ -113,7 +113,7 @@ fn every_window_shows_its_own_best_rows() {
     captured.check();
     let mut windows = captured.column("window_start");
     windows.dedup();
-    // A burst may span two of them.
+    // A burst may span two windows.
     assert!(
         (3..=7).contains(&windows.len()) && windows.len() == captured.rows.len(),
         "{:?}",
@@ -301,7 +301,7 @@ fn a_hang_up_keeps_all_that_was_recorded() {
     assert_eq!(status(child.id(), "Seccomp:"), ["2"]);
     let files = || std::fs::read_dir(path("recording/packet")).map_or(0, Iterator::count);
     let mut sent = 0;
-    // Until there are several of each.
+    // Until several files of each kind exist.
     while files() < 5 || !path("p-000003.pcapng").exists() {
         assert!(
             child.try_wait().expect("it can be waited for").is_none(),
@@ -454,7 +454,7 @@ fn capture_errors_state_their_remedy() {
         (
             &["-i", "eht0"][..],
             1,
-            &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..],
+            &["interface \"eht0\" does not exist (did you mean \"eth0\"?); available: lo, eth0"][..],
         ),
         (
             &["-i", "eth0", "--no-wait"],
@@ -589,7 +589,7 @@ fn statistics_on_request() {
 #[test]
 fn a_late_ctrl_c_abandons_the_output() {
     let Some(net) = Net::new() else { return };
-    // Nothing reads the pipe, so it cannot end by itself.
+    // Nothing reads the pipe, so the program cannot end by itself.
     let (mut child, _) = piped(&net);
     net.send(400, 4000);
     signal(child.id(), "INT");

@@ -128,7 +128,7 @@ fn an_interface_that_is_removed_does_not_end_a_job_in_silence() {
     // The end of the process is known before its loss.
     let job = wait(&["jobs", "show", "1"], "agent one lost");
     assert!(job.contains("one: "), "{job}");
-    // It is retried, and captures once the interface exists.
+    // The agent retries the monitor, which captures once the interface exists.
     ip(&format!(
         "-n {ns} link add eth0 type veth peer name eth0 netns {}",
         net.client

@@ -86,7 +86,7 @@ fn rows_are_delivered_and_scraped_in_a_live_capture() {
         assert!(began.elapsed() < Duration::from_secs(60), "{}", page());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // It stays until one more scrape.
+    // The outlet stays open until one more scrape.
     let net_server = net.server.clone();
     let scrapes = std::thread::spawn(move || {
         shell(

@@ -78,7 +78,7 @@ fn a_monitor_that_is_held_up_gets_fewer_flows() {
         "{fewer}"
     );
 
-    // Its own rate recovers while the switch still mirrors a part.
+    // The monitor's own rate recovers while the switch still mirrors a part.
     sleep(Duration::from_secs(24));
     let requests = || {
         ["app1.requests", "app2.requests"]

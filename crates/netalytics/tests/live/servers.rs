@@ -41,7 +41,7 @@ impl Servers {
         Some(Servers::at(ns, SERVER, &std::env::temp_dir(), &kinds))
     }
 
-    /// These servers at an address of a namespace, with their own folder in `folder`.
+    /// Starts servers at an address of a namespace; each has its own folder in `folder`.
     pub fn at(ns: &str, address: &str, folder: &Path, kinds: &[Kind]) -> Servers {
         let folder = TempDir::new_in(folder).expect("a folder for servers");
         let ns = ns.to_owned();
@@ -180,7 +180,7 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for child in &mut self.children {
-            // Their data is discarded.
+            // The servers' data is discarded.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -320,7 +320,7 @@ fn totals_of_two_bridges_agree_with_the_packets_sent() {
                 let deviation = (f64::from(sampling - 1) * SENT).sqrt();
                 let expected = received - 5.0 * deviation..SENT + 5.0 * deviation;
                 assert!(expected.contains(&estimated), "{what}");
-                // A record is one unit of its interval, which is then wide, or open with few records.
+                // The interval treats a record as one sample, so it is wide, or open with few records.
                 let [low, high] = [found[1].unwrap_or(0.0), found[2].unwrap_or(f64::INFINITY)];
                 let half = (high - low) / 2.0;
                 assert!(low <= estimated && estimated <= high, "{what}");

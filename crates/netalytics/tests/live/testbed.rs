@@ -46,7 +46,8 @@ pub struct TestBed {
 }
 
 impl TestBed {
-    /// Its folder, without a bed. `None` if this machine does not support it and `ALLOW_MISSING` names the requirement.
+    /// Folder of a test bed, without the bed. `None` if this machine cannot run one and `ALLOW_MISSING` names the
+    /// requirement.
     pub fn new() -> Option<TestBed> {
         let folder = tempfile::Builder::new()
             .prefix("bed-")

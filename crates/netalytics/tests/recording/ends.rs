@@ -86,7 +86,7 @@ fn a_kill_loses_the_open_row_group_at_most() {
         input
             .write_all(&capture[..24 + packets * RECORD])
             .expect("it reads");
-        // It is killed while working: immediately, or when it is about to wait.
+        // The program is killed while it processes packets: immediately, or when it is about to wait.
         if turn % 2 == 1 {
             std::thread::sleep(std::time::Duration::from_millis(700));
         }
@@ -133,7 +133,7 @@ fn ctrl_c_loses_nothing() {
     let json = path(&folder, "summary.json");
     let (mut child, mut input) = record_input(&recording, &["--summary-json", &json]);
     input.write_all(&many_packets(100_000)).expect("it reads");
-    // Once a file exists, it handles signals.
+    // Once a file exists, the program handles signals.
     let tuples = Path::new(&recording).join("packet");
     while fs::read_dir(&tuples).map_or(0, Iterator::count) == 0 {
         assert!(

@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Contents of the answer section.
 #[derive(Debug, Default)]
 pub struct DnsAnswerSection {
-    /// Its records, separated by commas; `None`: not needed, or too long.
+    /// Records of the section, separated by commas; `None`: not needed, or too long.
     pub text: Option<Vec<u8>>,
     /// Minimum time to live.
     pub ttl_min: Option<u32>,

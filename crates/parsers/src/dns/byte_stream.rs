@@ -36,13 +36,13 @@ pub struct DnsByteStream {
 
 /// Classification of the next bytes.
 pub enum DnsFramingStep {
-    /// This many bytes belong to an incomplete message.
+    /// Number of bytes that belong to an incomplete message.
     More(usize),
-    /// This many bytes complete the held message.
+    /// Number of bytes that complete the held message.
     Held(usize),
-    /// This many bytes are a complete message with its length prefix.
+    /// Length of a complete message with its length prefix.
     Here(usize),
-    /// This many bytes are skipped.
+    /// Number of bytes to skip.
     Skipped(usize),
 }
 

@@ -34,7 +34,7 @@ struct CapturedMessage<'a> {
     span: MessageSpan,
     /// Position in the byte stream; TCP only.
     place: Option<StreamPlace>,
-    /// Method by which it was found, unless it directly followed another.
+    /// Search method by which the message was found, unless it directly followed another message.
     found: Option<TupleQuality>,
 }
 

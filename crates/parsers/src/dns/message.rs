@@ -204,7 +204,7 @@ pub struct DnsMessage<'a> {
     pub span: MessageSpan,
     /// Position in the byte stream; TCP only.
     pub place: Option<StreamPlace>,
-    /// Method by which it was found, unless it directly followed another.
+    /// Search method by which the message was found, unless it directly followed another message.
     pub found: Option<TupleQuality>,
 }
 

@@ -29,7 +29,7 @@ pub struct DnsPendingQuery {
     pub last_sent: Timestamp,
     /// Position in the byte stream; TCP only.
     pub place: Option<StreamPlace>,
-    /// Method by which it was found, unless it directly followed another message.
+    /// Search method by which the message was found, unless it directly followed another message.
     pub found: Option<TupleQuality>,
     /// Whether bytes are missing.
     pub gap: bool,
@@ -44,9 +44,9 @@ pub struct DnsPendingQuery {
 pub enum DnsQuestionEcho<'a> {
     /// Complete.
     Whole(&'a [u8]),
-    /// Its first bytes.
+    /// The first bytes of the question.
     Beginning(&'a [u8]),
-    /// Absent: only the id identifies it.
+    /// Absent: only the id identifies the question.
     Nothing,
 }
 

@@ -190,7 +190,7 @@ fn a_question_that_is_sent_again() {
             .datagram(S, &a),
         &["1 a A - - 0 - half", "1 a A NOERROR 10.0.0.9 0 1000 exact"],
     );
-    // Answered, and asked again.
+    // A question is answered, and sent again.
     check(
         talk()
             .datagram(C, &q)
@@ -493,7 +493,7 @@ fn missing_bytes_of_a_stream() {
             "2 bb A NOERROR 10.0.0.9 0 1000 exact",
         ],
     );
-    // Its first bytes are missing: the next one is found.
+    // The first bytes of a message are missing: the next message is found.
     let mut talk2 = talk();
     talk2
         .client(&q)

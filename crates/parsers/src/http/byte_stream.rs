@@ -62,7 +62,7 @@ pub struct HttpMessageExtent {
     pub body_bytes: u64,
     /// Bytes of its body are missing.
     pub gap: bool,
-    /// The last bytes so far are among them and arrived after `last`.
+    /// The last bytes so far are missing and were sent after `last`.
     pub last_lost: bool,
     /// The end of its body is unknown.
     pub end_lost: bool,
@@ -107,7 +107,7 @@ pub enum HeadCollectStatus {
     More,
     /// The head is complete.
     Complete,
-    /// Not a head; it has been dropped.
+    /// Not a head; the collected bytes have been dropped.
     NoHead,
 }
 

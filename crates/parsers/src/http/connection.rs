@@ -37,7 +37,7 @@ pub struct HttpConnection {
     pub(super) interim: u16,
     /// The final response preceded the announced request body: the client may omit it.
     pub(super) body_doubtful: bool,
-    /// There was an HTTP/0.9 request.
+    /// An HTTP/0.9 request was sent.
     pub(super) simple: bool,
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
@@ -55,7 +55,7 @@ pub struct HeadOrigin {
     pub(super) cut: HttpHeadTruncation,
     /// Position of its start.
     pub(super) place: StreamPlace,
-    /// Its length, unless all of it is available.
+    /// Length of the message, unless all of it is available.
     pub(super) len: Option<u32>,
 }
 
@@ -309,7 +309,7 @@ impl HttpConnection {
             if direction == Direction::ServerToClient
                 && self.transactions.request_of(self.response).is_none()
             {
-                // It may also be the body: without the request this is unknown.
+                // The bytes may also be the body: without the request this is unknown.
                 self.lose_end_to_doubt(out);
             } else {
                 self.finish(direction, Some(place.seq), out);

@@ -53,7 +53,7 @@ impl<'a> LineFeeds<'a> {
             return false;
         }
         if let Some(block) = self.bytes.last_chunk() {
-            // It overlaps the previous block.
+            // The last block overlaps the previous one.
             self.base = len - BLOCK;
             self.mask = line_feeds(block) & (u64::MAX << (BLOCK - rest));
         } else {

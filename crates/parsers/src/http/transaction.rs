@@ -267,7 +267,7 @@ impl HttpResponse {
     pub fn become_one(&mut self, head: &ResponseHead<'_>, interim: u16) {
         (self.version, self.status, self.interim) = (head.version, head.status, interim);
         self.content_type.clear();
-        // It is only parsed if wanted.
+        // The content type is parsed only if a column needs it.
         self.has_type = head.content_type.is_some();
         if let Some(value) = head.content_type {
             self.content_type.extend_from_slice(value);
@@ -296,7 +296,7 @@ impl HttpResponse {
         if self.has_type {
             w.text(fields::CONTENT_TYPE, &self.content_type);
         }
-        // Its request was unknown when it arrived: bytes counted as its body are not.
+        // The request was unknown when the response arrived: bytes after the head are not its body.
         let no_body = to_head && self.extent.body_bytes > 0;
         if no_body {
             w.u64(fields::RESPONSE_BYTES, 0);

@@ -255,7 +255,7 @@ fn emit_strays(
                     .keys
                     .came(key, value_bytes.unwrap_or(0), &mut cursor)
             }
-            // It repeats the request's key.
+            // The response repeats the request's key.
             _ => true,
         });
         if !was_asked {

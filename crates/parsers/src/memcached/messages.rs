@@ -73,7 +73,7 @@ impl MemcachedConnection {
         };
         match request.expects {
             ResponseExpectation::Nothing => self.write_silent(out),
-            // Its response may have arrived.
+            // The response may have arrived.
             _ if request.value_bytes.is_some() => {}
             _ => return,
         }

@@ -184,7 +184,7 @@ impl MemcachedConnection {
             && exptime.is_some_and(is_signed_number)
             && (!needs_cas || words.next().is_some_and(|w| number(w).is_some()));
         asked.refused = refused(sound);
-        // Too few words give `ERROR`, regardless of the last one.
+        // A command with too few words is answered with `ERROR`, whatever its last word.
         if bytes.is_some() && says_noreply(line.text) {
             asked.expects = ResponseExpectation::Nothing;
         }

@@ -18,7 +18,7 @@ const KEPT_BYTES: usize = 256;
 /// Treatment of the value of a rejected request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RefusedValuePolicy {
-    /// It is skipped.
+    /// The value is skipped.
     #[default]
     Skipped,
     /// Old servers parse it as commands.
@@ -97,7 +97,7 @@ impl MemcachedRequest {
         self.text.extend_from_slice(label.1);
     }
 
-    /// Records that bytes of it arrived at `ts`.
+    /// Records that bytes of the message arrived at `ts`.
     #[inline]
     pub fn extend(&mut self, ts: Timestamp) {
         self.last = self.last.max(ts);
@@ -153,7 +153,7 @@ pub enum MemcachedResponseSummary {
     /// Not seen.
     #[default]
     Nothing,
-    /// Its first and last line.
+    /// First and last line of the text.
     Text {
         first: MemcachedReplyKind,
         last: Option<MemcachedReplyKind>,
@@ -203,7 +203,7 @@ impl MemcachedResponse {
         }
     }
 
-    /// Records that bytes of it arrived at `ts`.
+    /// Records that bytes of the message arrived at `ts`.
     #[inline]
     pub fn extend(&mut self, ts: Timestamp) {
         self.last = self.last.max(ts);

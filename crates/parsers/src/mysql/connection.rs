@@ -344,7 +344,7 @@ impl MysqlConnection {
         if lane.sync == MysqlSyncState::Reading {
             let [client, server] = &mut self.lanes;
             if server.framing.is_between() && !client.framing.is_between() {
-                // It may be answered before it is complete.
+                // The command may be answered before it is complete.
                 self.session.adopt(client.framing.partial(), out);
             }
             return self.server_packets(segment, out);
@@ -469,7 +469,7 @@ impl MysqlConnection {
         while !self.session.done {
             match unpacking.next(&mut rest, scratch) {
                 Some(compression::DecompressedPiece::Bytes(bytes)) => {
-                    // Its sender had received everything decompressed before.
+                    // The sender had received everything decompressed earlier.
                     let place = StreamPlace {
                         seq: next[direction as usize],
                         ack: Some(next[1 - direction as usize]),

@@ -58,7 +58,7 @@ pub enum MysqlResponseProgress {
     Maybe,
     /// Complete.
     Done,
-    /// The packet cannot belong to it.
+    /// The packet cannot belong to the response.
     Malformed,
 }
 
@@ -90,7 +90,7 @@ enum MysqlResponseStage {
     /// After them an optional EOF packet.
     ColumnsEnd,
     Rows,
-    /// A row of over 16 MiB continues.
+    /// A row of more than 16 MiB continues in the next packet.
     RowGoesOn,
     /// Definitions of a prepared statement: its parameters, then its columns.
     Definitions {
@@ -124,17 +124,17 @@ pub struct MysqlResponse {
     pub unordered: bool,
     /// Contents so far.
     pub outcome: MysqlOutcome,
-    /// Arrival of its first and last byte; `None` before its first packet.
+    /// Arrival of the first and last byte of the response; `None` before its first packet.
     pub span: Option<MessageSpan>,
     /// Bytes of its packets.
     pub wire_bytes: u64,
     /// Bytes are missing.
     pub holed: bool,
-    /// Its last byte was not captured: `span` ends too early.
+    /// The last byte of the response was not captured: `span` ends too early.
     pub open_end: bool,
-    /// Its request was not captured.
+    /// The request was not captured.
     pub unasked: bool,
-    /// Its meaning depends on a request that was not captured.
+    /// The meaning of the response depends on a request that was not captured.
     pub doubtful: bool,
     /// The response replaced the greeting: the connection is rejected.
     pub refused: bool,
@@ -406,7 +406,7 @@ impl MysqlResponse {
         match status(p) {
             Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(MysqlResponseStage::First),
             None if p.holed => {
-                // It is unknown whether another result follows, and its rows.
+                // Unknown: whether another result follows, and the number of rows.
                 (self.outcome.rows, self.outcome.affected_rows) = (None, None);
                 self.open_end = true;
                 MysqlResponseProgress::Done

@@ -15,11 +15,11 @@ pub const KEPT_BYTES: usize = 1 << 14;
 #[derive(Debug)]
 pub struct MysqlRequest {
     pub kind: MysqlRequestKind,
-    /// Its text, up to a limit, if wanted.
+    /// Text of the request, up to a limit, if a column needs it.
     pub text: Vec<u8>,
     /// Part of the text within the limit was not captured.
     pub text_cut: bool,
-    /// Its text exceeds the limit.
+    /// The text exceeds the limit.
     pub shortened: bool,
     /// Id of its prepared statement.
     pub statement: u32,
@@ -30,7 +30,7 @@ pub struct MysqlRequest {
     /// Sequence number of its response.
     pub answer_seq: u8,
     pub seen: MessageCompleteness,
-    /// Number of request losses before it.
+    /// Number of request losses before the request.
     pub losses: u32,
 }
 

@@ -17,7 +17,7 @@ use crate::sql::summary::summary;
 pub struct MysqlTupleContext<'a> {
     /// Text of the statement.
     pub query: Option<&'a [u8]>,
-    /// Its fingerprint.
+    /// Fingerprint of the statement.
     pub fingerprint: Option<&'a [u8]>,
     /// User name.
     pub user: Option<&'a [u8]>,
@@ -31,7 +31,7 @@ pub struct MysqlTupleContext<'a> {
 pub struct MysqlTupleSource<'a> {
     /// The request, if captured.
     pub request: Option<&'a MysqlRequest>,
-    /// Its kind, if known.
+    /// Kind of the request, if known.
     pub kind: MysqlRequestKind,
     /// The response, and whether its contents are complete.
     pub response: Option<(&'a MysqlResponse, bool)>,

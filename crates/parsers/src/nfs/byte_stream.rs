@@ -126,7 +126,7 @@ pub enum RpcStreamStage {
 /// The message in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct RpcMessage {
-    /// Its kind, if known.
+    /// Kind of the message, if known.
     pub kind: RpcMessageKind,
     /// Arrival times, from its first byte on.
     pub span: Option<MessageSpan>,

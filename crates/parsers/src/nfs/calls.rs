@@ -43,7 +43,7 @@ pub enum RpcMessageLayout {
 
 /// A record found by search that looks like a call.
 pub struct SuspectedRecord<'a> {
-    /// Its first bytes, from the record mark on.
+    /// First bytes of the message, from the record mark on.
     pub head: &'a [u8],
     /// Arrival of the first byte.
     pub ts: Timestamp,
@@ -87,7 +87,7 @@ pub fn index(direction: Direction) -> usize {
 type RpcReadPlan = (usize, Option<NfsFileData>);
 
 impl RpcCalls {
-    /// Layout of a message by its first bytes; `whole`: there are no more.
+    /// Layout of a message by its first bytes; `whole`: these are all bytes.
     #[inline]
     pub fn layout(
         &mut self,
@@ -289,7 +289,7 @@ impl RpcCalls {
         let end = calls.last()?.end;
         for (nth, mut suspect) in calls.into_iter().enumerate() {
             if nth > 0 {
-                // It directly follows a call; only that call's data, if any, was skipped.
+                // The message directly follows a call; only that call's data, if any, was skipped.
                 suspect.call.found = None;
                 suspect.call.gap |=
                     of_call(&suspect.call.head).is_some_and(|(_, data)| data.is_some());

@@ -297,7 +297,7 @@ impl NfsTupleSource<'_> {
         }
     }
 
-    /// Whether the file data of a call confirmed later was skipped.
+    /// Whether a call was confirmed only after its file data had been skipped.
     fn lacks_checksums(&self) -> bool {
         self.call
             .is_some_and(|call| (call.found.is_some() || call.gap) && call.checksums.is_empty())

@@ -14,7 +14,7 @@ pub const RPC_VERSION: u32 = 2;
 pub struct RpcTarget {
     /// Program.
     pub program: u32,
-    /// Its version.
+    /// Version of the program.
     pub version: u32,
     /// Procedure number.
     pub procedure: u32,

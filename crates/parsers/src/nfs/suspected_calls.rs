@@ -20,7 +20,7 @@ const OPEN_MAX: usize = 64;
 /// A possible call.
 #[derive(Debug)]
 pub struct SuspectedCall {
-    /// The call, if it is one.
+    /// The message as a call, if it is one.
     pub call: RpcPendingCall,
     /// Transaction id.
     pub xid: u32,
@@ -28,9 +28,9 @@ pub struct SuspectedCall {
     pub place: StreamPlace,
     /// Sequence number after its last byte.
     pub end: TcpSeq,
-    /// It begins a segment.
+    /// The message begins a segment.
     pub begins_segment: bool,
-    /// It also ends a segment.
+    /// The message also ends a segment.
     pub fills_segments: bool,
 }
 

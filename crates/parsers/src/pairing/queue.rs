@@ -35,7 +35,7 @@ pub(super) enum CountValidity {
     Exact,
     /// Requests below this number; requests may be missing directly before it.
     ExactBelow(u64),
-    /// None until a round begins; with the kind of missing messages.
+    /// No range until a round begins; with the kind of missing messages.
     Lost(MissingSide),
 }
 
@@ -590,7 +590,7 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             if self.next_response == self.base && is_counted {
                 self.next_response += 1;
             } else if !is_counted && is_missing {
-                // It has no row: the row of its response is the only one.
+                // The request has no row: the row of its response is the only one.
                 self.counting = CountValidity::Lost(MissingSide::Requests);
             } else if is_silent && self.lacks_oldest() {
                 // The number of evicted requests with a response is no longer known.

@@ -188,7 +188,7 @@ fn pipelining_clients_have_no_guessed_pairs() {
         "q1 p2 r1 q3 r2 q4 r3 r4 Q5 q6 r5 r6 q7 r7",
         "11 22 33 44 -5 -6 6- 7- -7",
     );
-    // It shows that it does with the first request after the missing one: others had no response yet.
+    // The first request after the missing one proves that the client waits: other requests had no response yet.
     check(
         "q1 p2 p3 r1 Q4 p5 r2 r3 r4 r5 q6 r6 q7 r7 q8 r8",
         "11 22 33 -4 -5 5- 6- -6 7- -7 8- -8",
@@ -388,7 +388,7 @@ fn silence_means_something_when_all_was_seen() {
     for (asked, told, expected) in [
         ("ABc", Some("c"), [Silent, Silent, Open]),
         ("ABc", Some("B"), [Silent, Open, Half]),
-        // It is unknown which of two is answered; counting continues.
+        // The response may answer either of two requests; counting continues.
         ("ABc", Some("AB"), [Half, Half, Half]),
         ("ABc", Some("AB c"), [Half, Half, Open]),
         ("ABc", Some("AB AB c"), [Half, Half, Open]),

@@ -46,7 +46,7 @@ pub(super) enum MessageProgress {
     /// Nothing.
     #[default]
     Unseen,
-    /// Its start.
+    /// The start of the message was seen.
     Begun,
     /// All that will be seen.
     Ended,
@@ -65,7 +65,7 @@ pub(super) enum NoResponseMeaning {
 /// Parts that may still follow in a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransactionOutcome {
-    /// Its remaining messages.
+    /// The remaining messages of the response.
     #[default]
     Open,
     /// No response: the request has none ([`ResponseExpectation::Nothing`]), or was carried out silently
@@ -268,6 +268,6 @@ pub(super) enum LastMessageEnd {
     At(TcpSeq),
     /// The message ended here, and bytes after it are missing.
     Missing(TcpSeq),
-    /// Its end is unknown.
+    /// The end of the message is unknown.
     Unknown,
 }

@@ -73,7 +73,7 @@ pub struct PostgresResult {
 pub enum PostgresProgress {
     /// More messages follow.
     More,
-    /// It is complete.
+    /// The result is complete.
     Done,
     /// Nothing that can be read follows.
     Endless,

@@ -32,7 +32,7 @@ impl MessageLocator for PostgresMessageLocator<'_> {
             return None;
         }
         let found = memmem::find(&bytes[from.min(bytes.len())..], READY).map(|n| from + n);
-        // It may be split.
+        // The message may be split over segments.
         found.or_else(|| {
             let tail = from.max(bytes.len().saturating_sub(READY_LEN - 1));
             (tail..bytes.len()).find(|at| READY.starts_with(&bytes[*at..]))

@@ -36,7 +36,7 @@ pub struct PostgresStatements {
 /// The statement of a portal.
 pub struct BoundStatement<'a> {
     pub name: Option<&'a [u8]>,
-    /// Its text and fingerprint, if known.
+    /// Text and fingerprint of the statement, if known.
     pub statement: Option<&'a PreparedStatement>,
     /// No bytes of the client are missing since its Parse.
     pub is_proven: bool,

@@ -29,7 +29,7 @@ pub struct PostgresAccount<'a> {
 pub enum PostgresOutcome<'a> {
     /// Nothing, or nothing that could be attributed.
     None,
-    /// Its first byte; the rest is missing.
+    /// Arrival of the first byte; the rest is missing.
     Begun(Timestamp),
     /// A statement's result.
     Result(&'a PostgresResult, &'a PostgresResponse),

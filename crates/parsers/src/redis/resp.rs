@@ -113,7 +113,7 @@ pub fn cut_reply(bytes: &[u8]) -> MessageBoundary {
     let mut head = 0;
     let mut rest = 1;
     for nth in 0..PARTS_MAX {
-        // The value of a single string is not needed; an error is.
+        // Of a single string only an error is needed, not the value.
         let long = if nth == 0 && bytes.first() == Some(&b'$') {
             0
         } else {

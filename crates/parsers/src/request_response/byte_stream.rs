@@ -61,11 +61,11 @@ pub enum ServerMessageTarget {
     Request(ResponseSlot),
     /// The same; the response goes on with a later message, found by its id.
     RequestInPart(ResponseSlot),
-    /// Its own tuple.
+    /// A tuple of its own.
     Unsolicited,
-    /// None.
+    /// No tuple.
     Aside,
-    /// None; it counts as missing.
+    /// No tuple; the message counts as missing.
     Fragment,
 }
 

@@ -17,7 +17,7 @@ const OVERHEAD_BYTES: usize = 128;
 /// A prepared statement.
 #[derive(Default)]
 pub struct PreparedStatement {
-    /// Its text.
+    /// Text of the statement.
     pub text: Vec<u8>,
     /// Whether the text is truncated.
     pub shortened: bool,
@@ -41,7 +41,7 @@ impl PreparedStatement {
         OVERHEAD_BYTES + 2 * self.text.len()
     }
 
-    /// Its fingerprint, computed once.
+    /// Fingerprint of the statement, computed once.
     pub fn fingerprint(&mut self, dialect: SqlDialect) -> &[u8] {
         self.fingerprint.get_or_insert_with(|| {
             let mut out = Vec::new();
@@ -50,7 +50,7 @@ impl PreparedStatement {
         })
     }
 
-    /// Its fingerprint, if already computed.
+    /// Fingerprint of the statement, if already computed.
     pub fn known_fingerprint(&self) -> Option<&[u8]> {
         self.fingerprint.as_deref()
     }

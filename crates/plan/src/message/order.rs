@@ -40,7 +40,7 @@ pub struct JobOrder {
     pub redaction: Option<RedactionKey>,
     /// Capture parameters.
     pub capture: CaptureSpec,
-    /// Maximum number of packets within LIMIT until it receives more; `None` for the plan's limit.
+    /// Maximum number of packets within LIMIT until the monitor is granted more; `None` for the plan's limit.
     pub packets_max: Option<u64>,
     /// Memory limit in bytes.
     pub memory_max: u64,

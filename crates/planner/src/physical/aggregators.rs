@@ -17,12 +17,12 @@ const CORES: f64 = 0.05;
 
 /// A monitor eligible for an aggregator.
 struct AggregatorCandidate {
-    /// Its index in the plan.
+    /// Index of the monitor in the plan.
     at: usize,
     pod: PodId,
-    /// Its host, or for a monitor on a switch, the first host at that switch.
+    /// Host of the monitor, or for a monitor on a switch, the first host at that switch.
     host: HostId,
-    /// Its resources on that host.
+    /// Resources of the monitor on that host.
     need: ProcessNeed,
     mbps: f64,
 }

@@ -59,10 +59,10 @@ impl ExportPart {
             return "every packet is exported; lost datagrams are missing".to_owned();
         }
         format!(
-            "counts and sums are estimates from 1 of {} packets: about ±{:.1} % of the total in {} s, ±{:.1} % of a group with a tenth of it (95 %)",
+            "counts and sums are estimates from 1 of {} packets; 95 % error in {} s: about ±{:.1} % of the total, ±{:.1} % of a group with a tenth of the traffic",
             self.sampling,
-            self.error(1.0) * 100.0,
             self.period,
+            self.error(1.0) * 100.0,
             self.error(0.1) * 100.0
         )
     }

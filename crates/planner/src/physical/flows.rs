@@ -65,7 +65,7 @@ pub(super) fn covered(
         if end.net.is_none_or(|net| !is_one(net)) {
             let ends = query_text::end(end);
             uncovered.push(format!(
-                "flows to {ends} of which the network file does not name the server"
+                "flows to {ends}: the network file does not name their server"
             ));
         }
         for (switch, hosts) in of {

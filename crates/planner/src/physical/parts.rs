@@ -154,7 +154,7 @@ impl PlanningProblem<'_> {
         site.network().unwrap_or_else(|_| self.network.clone())
     }
 
-    /// Cores of a monitor that receives `packets` and processes `asked` of them.
+    /// Cores of a monitor that receives `packets` per second and processes `asked` per second.
     fn reading(&self, packets: f64, mbps: f64, asked: f64) -> f64 {
         let costs = &self.ask.costs.monitor;
         let parse_ns = self.ask.costs.parse_ns(self.ask.plan);

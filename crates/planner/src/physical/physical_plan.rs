@@ -119,7 +119,7 @@ pub enum PacketPath {
     Interface,
     /// Rules copy to a tunnel, and from its end to the port of a host behind another switch.
     Tunnel {
-        /// That port.
+        /// The port of the switch.
         end: SitePort,
     },
     /// A port mirror copies to the port of a host.
@@ -177,7 +177,7 @@ pub struct MonitorPart {
     pub host: String,
     /// The switch of its packets.
     pub switch: usize,
-    /// Its specification: the flows of this switch, so that each flow is reported by one monitor.
+    /// Specification of the monitor: the flows of this switch, so that one monitor reports each flow.
     pub spec: MonitorSpec,
     /// Received Mb/s.
     pub mbps: f64,

@@ -362,7 +362,7 @@ impl<'a> PlanPicture<'a> {
         facts.push((
             "takes",
             format!(
-                "{} Mb/s of copies, {} Mb/s of results, {:.4} cores {}, {:.4} of switches, {:.2} µs for a packet that is copied",
+                "{} Mb/s of copies, {} Mb/s of results, {:.4} cores {}, {:.4} of switches, {:.2} µs per copied packet",
                 number(copied),
                 number(taken.results_mbps),
                 taken.monitor_cores,

@@ -535,7 +535,7 @@ fn proofs_are_reported() {
         SITE,
         CONNECTIONS,
         "not needed",
-        "nothing is copied, so there is nothing to prove",
+        "nothing is copied, so no proof is needed",
     );
 }
 
@@ -748,7 +748,7 @@ fn a_budget_knows_aggregators() {
     assert_eq!(with.aggregators.len(), 1);
     let cores = with.aggregators[0].cores;
     assert!((with.taken.monitor_cores - without.taken.monitor_cores - cores).abs() < 1e-12);
-    // It uses 0.05 of four cores.
+    // The monitor uses 0.05 of four cores.
     let none = of(AggregatorMode::Auto, cpu(0.012)).expect("a plan without one");
     assert_eq!(none.aggregators, []);
     assert!(

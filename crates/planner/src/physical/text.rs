@@ -178,7 +178,7 @@ fn switch(out: &mut String, part: &SwitchPart) {
 
 fn proof(proof: CopyProof) -> String {
     match proof {
-        CopyProof::NotNeeded => "nothing is copied, so there is nothing to prove".to_owned(),
+        CopyProof::NotNeeded => "nothing is copied, so no proof is needed".to_owned(),
         CopyProof::TooManyHosts => {
             "deferred, because many hosts are covered: each switch is proved when its rules are installed"
                 .to_owned()
@@ -256,7 +256,7 @@ fn taken(out: &mut String, plan: &PhysicalPlan) {
     row(
         out,
         "delay",
-        &format!("{:.2} µs for a packet that is copied", taken.delay_us),
+        &format!("{:.2} µs per copied packet", taken.delay_us),
     );
 }
 

@@ -45,7 +45,7 @@ impl PlanningProblem<'_> {
         let mbps = wrapped(mbps, packets);
         let rack = self.rack(switch);
         let memory_gb = self.ask.costs.monitor.memory_gb;
-        // Its input is counted per link.
+        // The input of the monitor is counted per link.
         let need = ProcessNeed {
             cores,
             memory_gb,

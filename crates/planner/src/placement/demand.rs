@@ -60,13 +60,13 @@ impl ProcessDemand {
 }
 
 impl PlacementFlow {
-    /// Its racks without duplicates.
+    /// Racks of the flow, without duplicates.
     pub(super) fn distinct_racks(&self) -> impl Iterator<Item = RackId> + use<> {
         let [a, b] = self.racks;
         std::iter::once(a).chain((b != a).then_some(b))
     }
 
-    /// The other rack, if there are two.
+    /// The other rack, if the flow has two.
     pub(super) fn other_rack(&self, rack: RackId) -> Option<RackId> {
         let [a, b] = self.racks;
         (a != b).then_some(if a == rack { b } else { a })

@@ -66,7 +66,7 @@ impl MonitorPacking<'_, '_> {
     fn open(&mut self, rack: RackId) -> Option<u32> {
         let need = self.demand.monitor.need_mirrored();
         let hosts = self.load.network.hosts_of(rack);
-        // Its output is best merged on its own host, so a host with much free capacity is selected.
+        // The monitor's output is best merged on the same host, so a host with much free capacity is selected.
         let host = self
             .load
             .roomiest(hosts, &need, |host| self.load.bears(host, &need))?;

@@ -58,7 +58,7 @@ pub struct StudyRun {
     pub strategy: PlacementStrategy,
     /// Number of monitored flows.
     pub monitored: u32,
-    /// Its cost.
+    /// Cost of the placement.
     pub cost: PlacementCost,
     /// Uncovered flows.
     pub uncovered: UncoveredFlows,

@@ -57,7 +57,7 @@ fn check(text: &str, at_agents: &str, joined: &str) {
     ] {
         assert!(has(name), "{text}: {name}");
     }
-    // These columns exist only after the join.
+    // The columns `tap.…` exist only after the join.
     assert!(
         !has("tap.network_time_ns") && !has("tap.server_time_ns"),
         "{text}"

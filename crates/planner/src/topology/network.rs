@@ -38,7 +38,7 @@ pub struct HostResources {
 /// A rack, for building a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RackSpec {
-    /// Its hosts.
+    /// Hosts of the rack.
     pub hosts: Vec<HostResources>,
     /// Total capacity per direction of its links to the aggregation switches, in Mb/s.
     pub up_mbps: f64,
@@ -47,7 +47,7 @@ pub struct RackSpec {
 /// A pod, for building a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSpec {
-    /// Its racks.
+    /// Racks of the pod.
     pub racks: Vec<RackSpec>,
     /// Total capacity per direction of its links to the core, in Mb/s.
     pub up_mbps: f64,
@@ -72,7 +72,7 @@ pub struct TreeNetwork {
 /// The reason that a network is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopologyError {
-    /// There are no hosts.
+    /// The network has no hosts.
     NoHost,
     /// Number of racks, above [`RACKS_MAX`].
     Racks(usize),

@@ -118,7 +118,7 @@ impl ConditionChecker<'_, '_> {
             && (x.is_plain_number() || y.is_plain_number());
         let hint = (durations
             && matches!(op, ArithmeticOperator::Add | ArithmeticOperator::Subtract))
-        .then(|| "a number needs its unit, such as 100ms".to_owned());
+        .then(|| "a number needs a unit, such as 100ms".to_owned());
         let bits = matches!(op, ArithmeticOperator::BitAnd | ArithmeticOperator::BitOr)
             .then(|| "bit operators need whole numbers".to_owned());
         self.fail(Diagnostic::new(expr.span, message).maybe_hint(hint.or(bits)))

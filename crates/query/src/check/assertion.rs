@@ -225,7 +225,7 @@ mod tests {
     fn invalid_assertions_are_reported_with_their_position() {
         for (text, place, says) in [
             ("p98 < 50ms", "p98", "have no column `p98`"),
-            ("p99 < 50", "50", "a number needs its unit"),
+            ("p99 < 50", "50", "a number needs a unit"),
             ("p99", "p99", "expected"),
             ("", "", "is incomplete"),
             ("p99 < 50ms LIMIT 3", "LIMIT", "the end of the assertion"),

@@ -469,7 +469,7 @@ fn integer(unit: Unit, unit_written: bool, text: &str) -> Result<i128, LiteralEr
 
 fn why(bad: LiteralError, field: &Field) -> Option<String> {
     match (bad, field.unit) {
-        (LiteralError::NoUnit, _) => Some("a number needs its unit".to_owned()),
+        (LiteralError::NoUnit, _) => Some("a number needs a unit".to_owned()),
         (LiteralError::TooLarge, _) => Some("it is too large".to_owned()),
         (LiteralError::TooFine, Unit::Nanoseconds) => Some("the resolution is 1ns".to_owned()),
         _ => None,

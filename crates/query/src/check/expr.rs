@@ -225,7 +225,7 @@ impl ConditionChecker<'_, '_> {
             let message = format!("{} is compared with {}", a_of.words(), b_of.words());
             let units = [a_of.unit, b_of.unit].contains(&Unit::Nanoseconds)
                 && (a_of.is_plain_number() || b_of.is_plain_number());
-            let hint = units.then(|| "a number needs its unit, such as 100ms".to_owned());
+            let hint = units.then(|| "a number needs a unit, such as 100ms".to_owned());
             return self.fail(Diagnostic::new(place, message).maybe_hint(hint));
         }
         self.is_ordered(&Field::new("", a_of.data_type, a_of.unit, ""), op, place)?;

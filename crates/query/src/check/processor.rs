@@ -118,8 +118,8 @@ fn whole(scope: &NameScope<'_>, input: usize) -> Option<Predicate> {
     builtin(text, *scope, input)
 }
 
-/// Success is a property of whole connections; combined with a processor that also counts parts, one of the two would
-/// be wrong.
+/// Rejects `success` next to a processor that counts parts of connections: success is a property of whole
+/// connections, so one of the two results would be wrong.
 fn parts_and_wholes(
     processors: &[CheckedProcessor],
     scope: &NameScope<'_>,

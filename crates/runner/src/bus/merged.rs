@@ -31,7 +31,7 @@ const PREFETCH_BYTES: usize = 16 << 20;
 const RECORDS: usize = 4096;
 /// Job of the other engine.
 pub trait ExternalMerge {
-    /// Its state.
+    /// State of the job.
     fn look(&mut self) -> MergeJobStatus;
 
     /// Requests its remaining output and its end.
@@ -50,7 +50,7 @@ pub trait ExternalMerge {
 /// Output of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeInput<'a> {
-    /// Its input.
+    /// Input of the query.
     pub origin: CellOrigin,
     /// Topics of the output: one per pipeline, or one of tuples.
     pub topics: &'a [String],
@@ -244,7 +244,7 @@ impl MergedFeed {
             }
             match self.job.look() {
                 MergeJobStatus::Going => {}
-                // Its output is in the topics now.
+                // The job's output is in the topics now.
                 MergeJobStatus::Done => self.read_to_the_end()?,
                 MergeJobStatus::Failed(why) => {
                     self.problems.end("Flink", why);

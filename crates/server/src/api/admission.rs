@@ -131,7 +131,7 @@ impl AdmissionTable {
         };
         if let Some(one) = self.open.remove(&id) {
             self.evicted += 1;
-            // It may be ending by itself.
+            // The connection may be ending by itself.
             let _ = one.close.send(());
         }
     }

@@ -129,7 +129,7 @@ pub async fn by_hash(
     let Some(access) = found else {
         address.map_or(Ok(()), |address| count_wrong(app, address))?;
         return Err(ApiFailure::unauthorized(
-            "there is no such token, or it was revoked",
+            "the token does not exist or was revoked",
         ));
     };
     record_token(&parts.extensions);

@@ -166,7 +166,7 @@ pub async fn enrol(
     {
         caller::count_wrong(&app, address)?;
         return Err(ApiFailure::unauthorized(
-            "there is no such one-time token: it was used or has expired",
+            "unknown one-time token: it was used or has expired",
         ));
     }
     let enrol = move |service: &Service| {

@@ -44,5 +44,5 @@ pub async fn file(
 }
 
 fn nothing() -> Response {
-    ApiFailure::not_found("there is no resource at this address").into_response()
+    ApiFailure::not_found("no resource exists at this address").into_response()
 }

@@ -44,7 +44,7 @@ pub struct ServiceCounters {
     pub streams: usize,
     /// Bytes of results that are kept: of the history's files, and of the newest rows in the store.
     pub history_bytes: u64,
-    /// The same of jobs that keep their tuples.
+    /// Bytes of results that are kept for jobs that keep their tuples.
     pub tuple_bytes: u64,
     /// Queries of the past aborted at their time limit.
     pub queries_given_up: u64,

@@ -45,7 +45,7 @@ pub struct JobRequest {
     /// Name.
     #[serde(default)]
     pub name: String,
-    /// Whether it ends by itself.
+    /// Whether the job ends by itself.
     #[serde(default)]
     pub kind: JobKind,
     /// Labels that an agent must have to take part; empty: every agent.
@@ -103,7 +103,7 @@ pub struct JobView {
     pub name: String,
     /// The query.
     pub query: String,
-    /// Whether it ends by itself.
+    /// Whether the job ends by itself.
     pub kind: JobKind,
     /// State.
     #[schema(value_type = JobStateName)]
@@ -292,7 +292,7 @@ fn checked(asked: JobRequest) -> Result<(JobSpec, Vec<String>), ApiFailure> {
         (None, None | Some(MergeEngine::Embedded)) => None,
         (None, Some(MergeEngine::Flink)) => {
             return Err(ApiFailure::bad(
-                "Flink merges data of a bus: add one (bus: kafka)",
+                "Flink merges only records of a bus: add bus: kafka",
             ));
         }
     };

@@ -378,7 +378,7 @@ fn of_actions(page: &mut MetricsPage, service: &Service) {
         )));
         page.gauge(
             "netalytics_action_ok",
-            "1: its decisions are executed",
+            "1: the action's decisions are executed",
             &labels,
             is_ok,
         );
@@ -451,7 +451,7 @@ const OF_AGENT: [(&str, &str, &str, f64); 8] = [
     (
         "spool_lost_records",
         "netalytics_agent_lost_records_total",
-        "records that exceeded its spool",
+        "records that exceeded the agent's spool",
         1.0,
     ),
     (
@@ -501,7 +501,7 @@ fn of_agents(page: &mut MetricsPage, agents: &[AgentHealth]) {
         );
         if let Some(offset) = agent.clock_offset_ns {
             let seconds = offset as f64 / 1e9;
-            let help = "its clock minus the server's";
+            let help = "the agent's clock minus the server's";
             page.gauge(
                 "netalytics_agent_clock_offset_seconds",
                 help,
@@ -542,7 +542,7 @@ fn of_jobs(page: &mut MetricsPage, jobs: &[Job], health: &[JobHealth]) {
             let lag = now.saturating_sub(watermark) as f64 / 1e9;
             page.gauge(
                 "netalytics_job_lag_seconds",
-                "delay of its results behind the clock",
+                "delay of the job's results behind the clock",
                 &labels,
                 lag,
             );
@@ -562,17 +562,17 @@ fn of_jobs(page: &mut MetricsPage, jobs: &[Job], health: &[JobHealth]) {
             ),
             (
                 "netalytics_job_lost_records_total",
-                "records lost by its agents",
+                "records lost by the job's agents",
                 health.lost_records,
             ),
             (
                 "netalytics_job_packets_total",
-                "packets received by its monitors",
+                "packets received by the job's monitors",
                 health.packets,
             ),
             (
                 "netalytics_job_lost_packets_total",
-                "packets lost before them",
+                "packets lost before the job's monitors",
                 health.lost_packets,
             ),
         ] {

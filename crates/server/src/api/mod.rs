@@ -332,7 +332,7 @@ fn router(app: Arc<AppState>) -> Router {
         // Large files take longer than the time limit.
         .route("/api/v1/recordings", post(recordings::send))
         .merge(timed)
-        .fallback(async || ApiFailure::not_found("there is no resource at this address"))
+        .fallback(async || ApiFailure::not_found("no resource exists at this address"))
         .method_not_allowed_fallback(async || ApiFailure::method())
         .layer(DefaultBodyLimit::max(app.service.limits().body_bytes_max))
         .layer(middleware::from_fn_with_state(app.clone(), guard))

@@ -180,7 +180,7 @@ pub async fn revoke(
     Path(name): Path<String>,
 ) -> Result<StatusCode, ApiFailure> {
     let who = caller.at_least(AccessRole::Admin)?;
-    let unknown = || ApiFailure::not_found("there is no such token");
+    let unknown = || ApiFailure::not_found("the token does not exist");
     let id: i64 = name.parse().map_err(|_| unknown())?;
     if id == who.id {
         return Err(ApiFailure::conflict(

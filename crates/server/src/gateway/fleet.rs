@@ -82,7 +82,7 @@ pub struct FleetOrder {
 pub enum StopCause {
     /// A user stopped it.
     Asked,
-    /// Its lease was not renewed.
+    /// The lease was not renewed.
     Abandoned,
 }
 
@@ -159,7 +159,7 @@ pub struct AgentHealth {
     pub connected: bool,
     /// Offset of its clock from the server's, in nanoseconds.
     pub clock_offset_ns: Option<i64>,
-    /// Its last reported counters, by name; see [`link::Renew::health`].
+    /// Last counters that the agent reported, by name; see [`link::Renew::health`].
     pub counts: BTreeMap<String, u64>,
 }
 

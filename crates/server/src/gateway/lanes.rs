@@ -138,7 +138,7 @@ impl LaneFacts {
                 }
                 self.end = end;
             }
-            // Its agent ended it in order; traffic until the next lane starts is not in it.
+            // The agent ended the lane in order; the lane lacks traffic until the next lane starts.
             LaneRecord::Lost(lost)
                 if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last =>
             {

@@ -189,7 +189,7 @@ pub struct NetworkJob {
     pub mode: String,
     /// Reason for the selection.
     pub why: String,
-    /// Gaps in the result.
+    /// Data that the result lacks.
     pub lacks: Vec<String>,
     /// Flows that are not captured.
     pub not_covered: Vec<String>,
@@ -207,7 +207,7 @@ pub struct NetworkJob {
 pub struct NetworkMonitor {
     /// Agent that runs it.
     pub agent: String,
-    /// Its host, or the switch on whose own host it runs.
+    /// Host of the monitor, or the switch on whose own host it runs.
     pub host: String,
     /// Switch whose packets it receives.
     pub switch: String,

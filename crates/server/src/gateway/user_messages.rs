@@ -71,7 +71,7 @@ pub fn ended(why: &EndReason, troubles: &[String], has_parts: bool) -> JobEnd {
     let nobody = if has_parts {
         "an agent cannot run its part"
     } else {
-        "no agent could run it"
+        "no agent could run the job"
     };
     let (outcome, said) = match why {
         EndReason::PacketLimit => (JobOutcome::Limit, "it reached its packet limit".into()),

@@ -29,7 +29,7 @@ impl JobRuntime {
             }
         }
         self.turn(&given_up, LaneActivity::Idle);
-        // Its previous losses end now.
+        // The agent's previous losses end now.
         let until = self.progress.watermark_ns;
         let lost = self.lanes.known.iter_mut().filter(|(key, known)| {
             known.facts.end == LaneEnd::Lost && state_on(&key.agent) == Some(ObservedState::Refused)

@@ -178,7 +178,7 @@ pub enum JobState {
 pub struct JobEnding {
     /// Outcome, for programs.
     pub outcome: JobOutcome,
-    /// Reason, for people.
+    /// Reason, as text for users.
     pub why: String,
 }
 

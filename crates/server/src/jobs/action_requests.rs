@@ -103,7 +103,7 @@ impl ActionRequests {
             .registry
             .one(id)
             .filter(|action| self.jobs.may_see_rows_of(who, action.job_id));
-        action.ok_or_else(|| ServiceError::Unknown(format!("there is no action {id}")))
+        action.ok_or_else(|| ServiceError::Unknown(format!("action {id} does not exist")))
     }
 
     /// Decisions of an action that `who` may see, newest first.

@@ -123,7 +123,7 @@ impl RuleRequests {
             }
             _ => self.rule_over(who, asked)?,
         };
-        let gone = || ServiceError::Unknown(format!("there is no alert rule {id}"));
+        let gone = || ServiceError::Unknown(format!("alert rule {id} does not exist"));
         let shown = self.alerts.replace(id, job, &rule)?.ok_or_else(gone)?;
         self.leave(who, owned.filter(|old| *old != job));
         Ok(shown)
@@ -298,7 +298,7 @@ impl RuleRequests {
             .alerts
             .rule(id)
             .filter(|rule| self.jobs.may_see_rows_of(who, rule.job_id));
-        rule.ok_or_else(|| ServiceError::Unknown(format!("there is no alert rule {id}")))
+        rule.ok_or_else(|| ServiceError::Unknown(format!("alert rule {id} does not exist")))
     }
 
     /// A rule that `who` may change.
@@ -387,7 +387,7 @@ impl RuleRequests {
             .into_iter()
             .find(|silence| silence.id == id);
         let known =
-            known.ok_or_else(|| ServiceError::Unknown(format!("there is no silence {id}")))?;
+            known.ok_or_else(|| ServiceError::Unknown(format!("silence {id} does not exist")))?;
         must_own(who, &known.author, &format!("the silence {id}"), "changes")?;
         Ok(known)
     }
@@ -404,7 +404,7 @@ impl RuleRequests {
             .iter()
             .find(|receiver| receiver.name == name);
         let receiver = receiver
-            .ok_or_else(|| ServiceError::Unknown(format!("there is no receiver {name}")))?;
+            .ok_or_else(|| ServiceError::Unknown(format!("receiver {name} does not exist")))?;
         Ok(receiver.test(&who.name))
     }
 }

@@ -69,7 +69,7 @@ impl RecordingRequests {
     pub(crate) fn get(&self, who: &ClientAccess, id: &str) -> Result<RecordingEntry, ServiceError> {
         let found = self.store()?.one(id).filter(|entry| may_know(who, entry));
         found.ok_or_else(|| {
-            ServiceError::Unknown("there is no such recording, or it was deleted".into())
+            ServiceError::Unknown("the recording does not exist or was deleted".into())
         })
     }
 

@@ -58,7 +58,7 @@ impl WindowedResult {
                 let place = names.iter().position(|name| name == said).or(place);
                 place.ok_or_else(|| {
                     format!(
-                        "there is no result {said}: the query has {}",
+                        "the query has no result {said}; it has {}",
                         names.join(", ")
                     )
                 })?
@@ -185,7 +185,7 @@ mod tests {
         );
         let names = "group-count, rate";
         for unknown in ["2", "-1", "Rate"] {
-            let error = format!("there is no result {unknown}: the query has {names}");
+            let error = format!("the query has no result {unknown}; it has {names}");
             assert_eq!(of(TWO, Some(unknown)).err(), Some(error));
         }
         assert_eq!(

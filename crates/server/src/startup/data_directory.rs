@@ -66,7 +66,7 @@ impl DataDirectory {
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(|error| failed("cannot make the data directory", &error))?;
+            .map_err(|error| failed("cannot create the data directory", &error))?;
         let lock = lock_directory(folder)?;
         if folder.join(RESTORING).exists() {
             return Err(format!(
@@ -86,7 +86,7 @@ impl DataDirectory {
             // The store needs some space to open, for example after a kill on a full disk.
             fs::remove_file(&reserve).map_err(|_| error)?;
             tracing::warn!(
-                "the room in {} is used to open the store",
+                "the disk is full: the reserved space in {} is used to open the store",
                 reserve.display()
             );
             ServerStore::open(&path)

@@ -118,7 +118,7 @@ pub struct RecordingAnswer {
     pub notes: Vec<String>,
 }
 
-/// One result of an answer.
+/// One result of a query over a recording.
 #[derive(Debug)]
 pub struct RecordingResult {
     /// Processor; none: tuples.
@@ -127,7 +127,7 @@ pub struct RecordingResult {
     pub keys: usize,
     /// Schema of its columns.
     pub schema: Arc<Schema>,
-    /// Its columns.
+    /// Columns of the recording.
     pub columns: Vec<FieldId>,
     /// Rows.
     pub batches: Vec<Batch>,

@@ -239,7 +239,7 @@ fn current(
                     )
                 });
             (
-                made.map_err(|why| format!("cannot make the server's certificate: {why}"))?,
+                made.map_err(|why| format!("cannot create the server's certificate: {why}"))?,
                 lifetime.renew_at(),
             )
         }
@@ -262,7 +262,7 @@ fn authority(folder: &Path) -> Result<CertificateAuthority, String> {
     let own = folder.join(FOLDER);
     if !own.exists() {
         make(folder, &own)
-            .map_err(|why| format!("cannot make an authority in {}: {why}", own.display()))?;
+            .map_err(|why| format!("cannot create an authority in {}: {why}", own.display()))?;
     }
     let [certificate, key] = FILES.map(|name| own.join(name));
     CertificateAuthority::load(&read(&certificate)?, &read(&key)?)

@@ -226,7 +226,7 @@ fn permissions_and_validation_of_actions() {
             &server.token,
             &json!({ "to": ["nobody"] }),
             400,
-            "there is no outlet",
+            "does not exist: serve --outlet",
         ),
         (
             &server.token,

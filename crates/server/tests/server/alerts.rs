@@ -178,7 +178,7 @@ fn a_group_fires_once_and_is_over_once() {
     );
     assert_eq!(alerts[1]["endsAt"], "1970-01-01T00:00:40Z");
     assert_eq!(alerts[0]["fingerprint"], alerts[1]["fingerprint"]);
-    // It failed twice, and the same document was sent again under the same identifier.
+    // The delivery failed twice, and the same document was sent again under the same identifier.
     let counters = until(|| {
         let counters = server.get("/api/v1/counters").of(200).json();
         if counters["notifications_sent"] == 2 {
@@ -463,7 +463,7 @@ fn rules_with_the_same_query_share_a_job() {
     );
     closed(&server, job, 10, &[("/a", 12), ("/b", 22)]);
     assert_eq!(alerts().as_array().map(Vec::len), Some(1));
-    // These have their own jobs.
+    // Rules with a query have their own jobs.
     for (n, more) in [
         json!({ "query": FAILING }),
         json!({ "on": { "role": "web" } }),
@@ -547,7 +547,7 @@ fn invalid_rules_are_rejected() {
             "{more}: {answer}"
         );
     }
-    // They started no jobs.
+    // Rejected rules started no jobs.
     assert!(server.fleet.orders.lock().expect("orders").is_empty());
     make(&server, &rule(json!({})));
     server

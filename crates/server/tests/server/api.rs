@@ -349,7 +349,7 @@ fn fleet_refusals_state_their_reason() {
             (&answer["code"], &answer["message"]),
             (&json!(code), &json!(refused.to_string()))
         );
-        // It left no trace.
+        // The rejected request left no trace.
         assert_eq!(server.get("/api/v1/jobs").of(200).json()["jobs"], json!([]));
     }
 }

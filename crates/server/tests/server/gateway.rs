@@ -264,7 +264,8 @@ fn an_agent_that_vanishes_is_named_and_not_waited_for() {
         reason.contains("agent agent-1 is not connected"),
         "{reason}"
     );
-    // It returns with another incarnation: data lost with the previous one remains missing, later data is complete.
+    // The agent returns with another incarnation: data lost with the previous one remains missing, later data is
+    // complete.
     let back = Ways {
         boot: 77,
         ..ways(

@@ -197,7 +197,7 @@ fn after_a_kill_every_row_that_was_acknowledged_is_there_once() {
     );
     assert_eq!(counts(&again, job), all);
     assert!(!orphan.exists());
-    // It continues.
+    // The job continues.
     announce(&again, job);
     publish(
         &again,

@@ -80,7 +80,7 @@ pub enum FlinkStartOffset {
     At(i64),
     /// Only new records.
     Latest,
-    /// These offsets, by topic and partition; other partitions are read completely.
+    /// Offsets by topic and partition; other partitions are read completely.
     Offsets(BTreeMap<String, Vec<i64>>),
 }
 

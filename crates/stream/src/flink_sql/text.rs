@@ -98,7 +98,7 @@ const NEWER: [(u32, u32); 18] = [
     (0x16ea0, 0x16eb8),
 ];
 
-/// These uppercase letters and their lowercase forms, as literals.
+/// Uppercase letters and their lowercase forms, as literals.
 fn newer() -> (String, String) {
     let capitals: String = NEWER
         .iter()

@@ -21,7 +21,7 @@ use crate::ops::join::joined_schema;
 
 /// The view and its columns.
 pub struct TupleView {
-    /// Statements that create it.
+    /// Statements that create the table.
     pub statements: Vec<String>,
     /// Name of the view.
     pub view: String,

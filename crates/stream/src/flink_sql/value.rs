@@ -22,7 +22,7 @@ pub struct SqlValue {
 /// Range of floating point values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RealRangeEnds {
-    /// Finite or null.
+    /// The value is finite or null.
     Kept,
     /// May be infinite or NaN.
     Open,

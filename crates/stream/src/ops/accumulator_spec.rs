@@ -20,7 +20,7 @@ pub enum ExtremeEnd {
 pub struct MeasuredColumn {
     /// The column of the dataflow.
     pub column: Column,
-    /// Its type.
+    /// Type of the value.
     pub data_type: DataType,
 }
 

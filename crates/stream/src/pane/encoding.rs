@@ -205,7 +205,7 @@ impl Pane {
         let layout = expected.layout;
         for _ in 0..from.up_to(STRATA_MAX as u64, "the number of rates")? {
             let rate = from.real()?;
-            // This also rejects NaN.
+            // The comparison also rejects NaN.
             if !(rate > 0.0 && rate <= 1.0)
                 || self.strata.iter().any(|stratum| stratum.rate == rate)
             {

@@ -49,7 +49,7 @@ impl PipelineState {
             return Err(MalformedPartial::Invalid("a time"));
         }
         let layout = &self.layout;
-        // This also rejects NaN.
+        // The comparison also rejects NaN.
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(MalformedPartial::Invalid("a rate"));
         }

@@ -7,7 +7,7 @@ use super::{RateDecision, RateGoal, WindowPrecision};
 pub enum BoundVerdict {
     /// The window has no samples; its error is unknown.
     NoSamples,
-    /// There is no bound.
+    /// The precision has no bound.
     Unbounded,
     /// Within the bound.
     Held,

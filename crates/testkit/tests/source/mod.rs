@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Source {
     /// Path of the file.
     pub path: PathBuf,
-    /// Its module's name, from the crate's root.
+    /// Path of the file's module, from the crate's root.
     module: Vec<String>,
     /// Code without comments, texts, and tests.
     code: String,

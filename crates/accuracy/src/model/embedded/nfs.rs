@@ -16,7 +16,7 @@ pub const FIELDS: &[&str] = &[
     "file_size",
 ];
 
-/// So many messages at most are of calls that are not answered yet: of eight.
+/// Maximum messages that belong to unanswered calls: two for each of eight calls.
 const UNDER_WAY_MAX: usize = 16;
 
 /// The user's part of the credentials is the same inside of files: they hold traffic of this client.
@@ -38,7 +38,7 @@ fn reply(xid: u32) -> XdrWriter {
 
 /// Contents of the files of a conversation.
 struct Files {
-    /// Messages so far, whose calls have been answered but for the last ones.
+    /// Messages so far; all calls except the last ones have been answered.
     said: Vec<Vec<u8>>,
     /// The next number of a call in a file.
     xid: u32,

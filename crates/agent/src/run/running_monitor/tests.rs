@@ -175,7 +175,7 @@ impl SharedMonitor {
         drop(running);
         let path = folder.path().join("said");
         let mut before = None;
-        // Its input is closed: the text is complete when it no longer changes.
+        // The input is closed: the text is complete when it no longer changes.
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(50));
             let text = std::fs::read_to_string(&path).unwrap_or_default();

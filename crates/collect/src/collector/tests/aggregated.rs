@@ -36,7 +36,7 @@ impl Aggregator {
         }
     }
 
-    /// Its next report, as decoded by another process.
+    /// The aggregator's next report, as decoded by another process.
     fn report(&mut self, to: &Collector) -> WorkerReport {
         let part = std::mem::take(&mut self.merged.0);
         self.brought += usize::from(!part.is_empty());

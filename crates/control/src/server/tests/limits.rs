@@ -207,7 +207,7 @@ fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
                 _ => {}
             }
         }
-        // None: the job has ended.
+        // Without a budget the job has ended.
         budget.zip(saved.clone())
     };
     let nothing = BudgetRequest {

@@ -338,11 +338,11 @@ fn bytes_truncated_in_both_duplicates_are_a_gap() {
     let mut seen = run(&with_snaplens(&sent, [100, 300], ONE_HOP_ON, 50));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700 <10h");
     assert_eq!(seen.only().counters(FlowSide::A).cut_bytes, 700);
-    // It is reported even if no packet follows.
+    // The gap is reported even if no packet follows.
     let mut seen = run(&with_snaplens(&sent[..5], [100, 300], ONE_HOP_ON, 50));
     seen.expire(sent[4].ts.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700");
-    // Without duplicates, it is reported immediately.
+    // Without duplicates, the gap is reported immediately.
     let alone: Vec<SentPacket> = sent
         .iter()
         .map(|one| SentPacket {

@@ -53,7 +53,7 @@ pub enum TokensVerb {
 /// Role of a token; each except the first includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TokenRole {
-    /// Connect as the agent of the token's name
+    /// Connect as the agent with the token's name
     Agent,
     /// Read jobs and results
     View,

@@ -27,7 +27,7 @@ pub struct AgentFlags {
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// Name of the agent [default: that of its certificate, of the policy, or of the host]
+    /// Name of the agent [default: the name in its certificate, in its policy, or of the host]
     #[arg(long)]
     pub name: Option<String>,
 

@@ -30,7 +30,7 @@ pub struct KafkaClientFlags {
     #[arg(long = "kafka-property", value_name = "NAME=VALUE", value_parser = property, requires = "kafka")]
     pub properties: Vec<(String, String)>,
 
-    /// File with such properties, one per line; for passwords, which must not be on the command line
+    /// File with properties of librdkafka, one per line; for passwords, which must not be on the command line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "kafka")]
     pub kafka_properties: Option<PathBuf>,
 }
@@ -117,7 +117,7 @@ pub struct ExplainBusFlags {
 }
 
 impl ExplainBusFlags {
-    /// The flags of a query that would be asked so, all others left out.
+    /// The flags of the equivalent query, without unrelated ones.
     pub fn asked(&self) -> BusFlags {
         BusFlags {
             kafka: Some(self.kafka.clone()),
@@ -188,7 +188,7 @@ pub enum PublishContentFlag {
 /// Behavior while no broker is reachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BrokerOutagePolicy {
-    /// Wait; only packets are lost, and the capture counts them
+    /// Wait; the capture drops packets and counts them
     Block,
     /// Drop records and count them
     Drop,

@@ -12,7 +12,7 @@ pub struct CalibrateFlags {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// Number of measurements of each value; the minimum counts
+    /// Number of measurements of each value; the minimum is used
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub rounds: u8,
 

@@ -71,14 +71,14 @@ pub struct DiscoverFlags {
     pub ca: Option<PathBuf>,
 }
 
-/// A switch that is asked.
+/// A switch whose data is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedSwitch {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// Socket of its database.
+    /// Socket of the switch's database.
     pub socket: PathBuf,
-    /// Its bridge.
+    /// Bridge of the switch.
     pub bridge: String,
 }
 

@@ -89,7 +89,7 @@ impl FromStr for FlowName {
             Ok(id) if is_id => Ok(FlowName::Id(id)),
             _ if is_community_id => Ok(FlowName::CommunityId(text.to_owned())),
             _ => {
-                Err("16 hexadecimal digits, as the column id has them, or 1: and the rest of a Community ID"
+                Err("16 hexadecimal digits, as in the column id, or a Community ID, which starts with 1:"
                     .into())
             }
         }

@@ -7,7 +7,7 @@ Response times, errors and rankings of services, from packets alone.
 netalytics runs SQL-like queries over packets of captures or network interfaces: it reassembles flows, parses their \
 protocols, and computes statistics. Applications need no agent and no log.";
 
-/// Shown when nothing is asked, and below the help.
+/// Shown without arguments, and below the help.
 pub const EXAMPLES: &str = "\
 Examples (in the source, or in /usr/share/doc/netalytics of a package):
   How fast is each page of a shop?

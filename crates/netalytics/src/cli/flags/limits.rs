@@ -158,7 +158,7 @@ impl LimitFlags {
         }
     }
 
-    /// Memory for packets that are looked back upon: a 32nd.
+    /// Memory for packets buffered for look-back: 1/32 of the total.
     pub fn look_back_bytes(&self) -> usize {
         self.look_back_bytes_max
             .unwrap_or(self.memory_max.unwrap_or(DEFAULT) / 32)

@@ -7,7 +7,7 @@ use super::OutputFormat;
 /// Flags of `parsers`, `processors` and `interfaces`.
 #[derive(Args, Debug)]
 pub struct ListFlags {
-    /// Only these
+    /// Names to list [default: all]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 

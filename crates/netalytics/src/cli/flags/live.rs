@@ -116,7 +116,7 @@ pub enum BackendFlag {
     AfPacket,
     /// Queues of the driver, without the kernel's network stack
     AfXdp,
-    /// The adapter, polled
+    /// Network adapter polled in user space
     Dpdk,
 }
 

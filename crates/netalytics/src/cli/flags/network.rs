@@ -30,7 +30,7 @@ pub struct NetworkFlags {
     #[arg(long, requires = "network")]
     pub exact: bool,
 
-    /// Way of the packets to the query. With sflow and ipfix, a switch exports samples or flow records, and counts and
+    /// How packets reach the query. With sflow and ipfix, a switch exports samples or flow records, and counts and
     /// sums are estimates
     #[arg(
         long,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::QueryText;
 use super::live::LiveFlags;
 
-/// Words that a capture filter may begin with, and no query: a file of such a name is a file.
+/// First words of capture filters that begin no query; a file with such a name is read as a file.
 const FILTER_BEGINS: &[&str] = &[
     "ah",
     "arp",

@@ -312,7 +312,7 @@ pub struct TlsFlags {
 /// Subcommands of `serve`.
 #[derive(Debug, Subcommand)]
 pub enum ServeVerb {
-    /// Print the certificate of the server's own authority, which is made if there is none: clients and agents trust it with --ca
+    /// Print the certificate of the server's own authority, created if missing; clients and agents trust it with --ca
     Ca {
         /// Data directory
         #[arg(long, value_name = "DIR")]

@@ -30,9 +30,9 @@ pub enum SimulateCommand {
     Placement(Box<PlacementFlags>),
 }
 
-/// Most flows of a workload.
+/// Maximum number of flows in a workload.
 const FLOWS_MAX: u32 = 100_000_000;
-/// Most seeds.
+/// Maximum number of seeds.
 const SEEDS_MAX: u64 = 10_000;
 
 /// Flags of `simulate placement`.
@@ -159,7 +159,7 @@ impl PlacementFlags {
         let monitored = self.monitored();
         if let Some(most) = monitored.iter().find(|monitored| **monitored > self.flows) {
             return Err(wrong_flags(format!(
-                "--monitored {most}: there are --flows {} only",
+                "--monitored {most} exceeds --flows {}",
                 self.flows
             )));
         }

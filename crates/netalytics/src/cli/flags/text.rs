@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::ValueHint;
 
-/// Source of the query, and names for it.
+/// Source of the query, and additional host names.
 #[derive(Args, Clone, Debug)]
 pub struct QueryText {
     /// Query, in quotes

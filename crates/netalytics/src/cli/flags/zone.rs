@@ -3,8 +3,8 @@
 use jiff::tz::{Offset, TimeZone};
 use sinks::DisplayZone;
 
-const EXPECTED: &str = "local, UTC, a name as Europe/Berlin, or an offset as +02:00";
-/// The largest offset that anybody uses, and some.
+const EXPECTED: &str = "local, UTC, a name such as Europe/Berlin, or an offset such as +02:00";
+/// Maximum UTC offset accepted; above every offset in use.
 const OFFSET_HOURS_MAX: i32 = 18;
 
 /// The zone of that name.

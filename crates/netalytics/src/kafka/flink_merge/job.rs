@@ -27,9 +27,9 @@ pub struct FlinkMerge {
     kafka: Kafka,
     job: flink::FlinkJob,
     there: Arc<TopicAdmin>,
-    /// Topics to which it writes.
+    /// Topics to which the job writes.
     topics: Vec<String>,
-    /// Topics it reads, with the consumer group of its progress.
+    /// Topics that the job reads, with the consumer group of its progress.
     sources: Vec<AwakeTopic>,
     group: Arc<ConsumerGroup>,
     /// Time of the last query of its progress.
@@ -137,7 +137,7 @@ impl ExternalMerge for FlinkMerge {
         self.late = self.late.max(late.unwrap_or(0));
         let awake = TopicKeepAlive::start(&self.kafka, &self.there, &self.sources);
         if let Err(why @ (BusError::Unreachable { .. } | BusError::NotFlushed { .. })) = &awake {
-            // Without brokers Flink cannot deliver it.
+            // Without brokers Flink cannot deliver the result.
             self.work = MergeJobStatus::Failed(format!("the last windows are missing: {why}"));
             return;
         }
@@ -163,7 +163,7 @@ impl ExternalMerge for FlinkMerge {
     }
 }
 
-/// Result of an ended job; `None`: it has not ended.
+/// Result of an ended job; `None`: the job has not ended.
 fn over(state: FlinkJobState) -> Option<MergeJobStatus> {
     Some(match state {
         FlinkJobState::Finished => MergeJobStatus::Done,
@@ -203,7 +203,7 @@ impl FlinkMerge {
                 self.notes.extend(note);
                 return;
             }
-            // The job continues while it cannot be queried.
+            // The job continues while Flink cannot be queried.
             FlinkJobUpdate::Nobody(why) => {
                 if self.hearing != FlinkReachability::Untold {
                     self.hearing = FlinkReachability::Missed(why.to_string());

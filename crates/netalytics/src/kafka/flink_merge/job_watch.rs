@@ -28,7 +28,7 @@ pub enum FlinkJobUpdate {
     Nobody(FlinkError),
     /// Whether a checkpoint was completed; `None`: no data.
     Checkpoint(Option<bool>),
-    /// A topic that it reads was deleted, which Flink does not notice.
+    /// A topic that the job reads was deleted, which Flink does not detect.
     Deleted(String),
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const MAX: usize = 5;
 /// Interval after which a restart is not consecutive: the job was working in between.
 const APART: Duration = Duration::from_secs(60);
-/// Time for which it has to run again before that is reported.
+/// Time for which the job must run again before the recovery is reported.
 const STEADY: Duration = Duration::from_secs(3);
 
 /// See the module documentation.
@@ -20,7 +20,7 @@ pub struct RestartTracker {
     at: Option<Instant>,
     /// Number of consecutive restarts.
     times: usize,
-    /// Time since when it is working again.
+    /// Time since which the job has been working again.
     up: Option<Instant>,
     stage: RestartStage,
 }
@@ -30,7 +30,7 @@ enum RestartStage {
     /// Working, and reported as such.
     #[default]
     Up,
-    /// Its failure was reported.
+    /// The failure was reported.
     Down,
 }
 
@@ -121,7 +121,7 @@ mod tests {
             one.down(lost(), Some(99), at(200)),
             tell("Flink starts the job again: it is lost")
         );
-        // A permanent failure, whether or not it is observed working in between.
+        // A permanent failure, whether or not the job is observed working in between.
         for sees_it_work in [true, false] {
             let mut one = RestartTracker::default();
             let mut seen = Vec::new();

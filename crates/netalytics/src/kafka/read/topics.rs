@@ -73,7 +73,7 @@ pub fn of_tuples(plan: &Plan, there: &TopicAdmin) -> anyhow::Result<Vec<Publishe
                 )
             } else {
                 format!(
-                    "there is no topic {name}; {} comes from another version of netalytics, which can read it",
+                    "topic {name} does not exist; {} comes from another version of netalytics, which can read it",
                     others.join(", ")
                 )
             }));

@@ -25,7 +25,7 @@ pub struct NamespaceLab {
 /// A program running in the lab.
 pub struct LabProcess {
     outer: Child,
-    /// Its process id outside the lab.
+    /// Process id outside the lab.
     pub pid: u32,
 }
 

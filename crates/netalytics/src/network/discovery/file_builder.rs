@@ -24,9 +24,9 @@ pub struct DiscoveredSwitch {
     pub told: SwitchControl,
     /// Name of its bridge.
     pub bridge: String,
-    /// Its reported ports and neighbors.
+    /// Reported ports and neighbors.
     pub described: SwitchDescription,
-    /// Its rules, without those of netalytics.
+    /// Rules of the switch, without those of netalytics.
     pub rules: Vec<FlowRule>,
     /// Command prefix to run programs on its machine.
     pub via: Option<Vec<String>>,
@@ -34,7 +34,7 @@ pub struct DiscoveredSwitch {
 
 /// Control channel of a switch.
 pub enum SwitchControl {
-    /// Its database.
+    /// Database socket of the switch.
     Database(String),
     /// A controller, and the file with its token.
     Controller(String, Option<String>),
@@ -46,7 +46,7 @@ pub struct DiscoveredAgent {
     pub name: String,
     /// Addresses.
     pub addresses: Vec<IpAddr>,
-    /// Interfaces from which it may capture.
+    /// Interfaces from which the agent may capture.
     pub interfaces: Vec<String>,
     /// Number of cores.
     pub cores: u64,

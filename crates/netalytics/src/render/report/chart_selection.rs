@@ -344,7 +344,7 @@ pub fn drawn_map(mut edges: Vec<GraphEdge>) -> Option<ReportFigure> {
         svg: service_graph::draw(
             &edges,
             &format!(
-                "{} edges between hosts; the table has the same as rows",
+                "{} edges between hosts; the table lists them as rows",
                 edges.len()
             ),
         ),

@@ -32,7 +32,7 @@ fn command(scheme: &str) -> String {
     command.replace("-i eth0", &format!("-r '{}'", shop.display()))
 }
 
-/// Runs it in a shell in that folder.
+/// Runs the command in a shell in that folder.
 fn run(command: &str, folder: &Path) {
     let program = Path::new(env!("CARGO_BIN_EXE_netalytics"))
         .parent()
@@ -58,7 +58,7 @@ fn run(command: &str, folder: &Path) {
 
 #[test]
 fn every_command_is_run_by_a_test_here() {
-    // The Kafka one is run with a broker: tests/cli/bus.
+    // Tests with a broker run the Kafka command: tests/cli/bus.
     let tried = [
         "prometheus",
         "otlp+http",

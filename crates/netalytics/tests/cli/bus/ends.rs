@@ -61,7 +61,7 @@ impl Traffic {
         }
     }
 
-    /// All of them as a capture.
+    /// All packets as a capture.
     pub fn file(mut self, folder: &Folder, name: &str) -> String {
         self.0.sort_by(|one, other| one.0.total_cmp(&other.0));
         let head = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 1];

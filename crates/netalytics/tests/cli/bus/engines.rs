@@ -31,7 +31,7 @@ pub enum Way {
 /// Result of a comparison.
 #[derive(Debug)]
 pub enum Found {
-    /// This number of rows is equal.
+    /// Equal, with the number of rows.
     Equal(usize),
     /// Not comparable: rejected before the start as unsupported by SQL, or late tuples.
     Aside,
@@ -189,7 +189,7 @@ impl Engines {
             .expect("the published records")
     }
 
-    /// Whether it is valid; a query of tuples must have a result.
+    /// Whether the query is valid; a query of tuples must have a result.
     pub fn is_valid(&self, question: &Question) -> bool {
         let text = question.text("");
         if question.processors.is_empty() {
@@ -208,7 +208,7 @@ impl Engines {
         }
     }
 
-    /// Topics of its cells, which concurrent queries must not share.
+    /// Topics of the query's cells, which concurrent queries must not share.
     pub fn topics(&self, question: &Question) -> BTreeSet<String> {
         let ran = run(&[
             "explain",
@@ -341,7 +341,7 @@ impl Engines {
     }
 }
 
-/// Runs it; also returns the number of late tuples.
+/// Runs the query; also returns the number of late tuples.
 fn summed(arguments: &[&str]) -> (Ran, u64) {
     let folder = Folder::new();
     let file = folder.path("summary.json");

@@ -281,7 +281,7 @@ fn flink_reads_from_the_start(kafka: &str, flink: &[&str], folder: &Folder) {
             .expect("a clock")
             .as_secs()
     };
-    // It starts in the first half of a window, and ends in the next one.
+    // The query starts in the first half of a window, and ends in the next one.
     while seconds() % 10 > 4 {
         std::thread::sleep(Duration::from_millis(100));
     }

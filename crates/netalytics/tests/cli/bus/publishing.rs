@@ -71,7 +71,7 @@ impl Publisher {
         let mut input = child.stdin.take();
         let says = child.stderr.take().expect("piped");
         let all = fs::read(capture).expect("a capture");
-        // It may have ended, which its messages show.
+        // The publisher may have ended, which its messages show.
         let _ = input.as_mut().expect("piped").write_all(&all[..HEAD]);
         Publisher {
             child,
@@ -89,7 +89,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes all of it.
+    /// Publishes the complete capture.
     fn publish(mut self, capture: &str) {
         let all = fs::read(capture).expect("a capture");
         self.input

@@ -74,7 +74,7 @@ impl Question {
 }
 
 impl Processor {
-    /// Its name.
+    /// Chain of blocks as text.
     pub fn chain(&self) -> String {
         if self.given.is_some() {
             return "workload-profile".into();

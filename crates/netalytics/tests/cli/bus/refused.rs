@@ -196,7 +196,7 @@ pub fn as_documented(cluster: &TestCluster) {
         "{}",
         counted.err
     );
-    // All that is asked of tuples that were published as a sample is scaled.
+    // Every result over sampled tuples is scaled to all flows.
     let auto = "PARSE http SAMPLE auto PROCESS (count) SINCE 2001-01-01";
     assert!(
         run(&["query", auto, "--kafka", kafka, "--published", "tuples"])

@@ -70,7 +70,7 @@ impl World {
         number / SEEDS * 6 * SEEDS + number % SEEDS
     }
 
-    /// Its captures.
+    /// Captures of the world.
     pub fn places(self) -> Vec<Place> {
         self.corpus
             .map(of_corpus)

@@ -23,7 +23,7 @@ pub fn a_killed_publisher(cluster: &TestCluster) {
     std::thread::sleep(Duration::from_secs(1));
     publisher.signal("-KILL");
     publisher.ends(PATIENCE);
-    // Its partition is reserved until the publisher counts as dead.
+    // The publisher's partition is reserved until the publisher counts as dead.
     let ran = run(&[
         "publish",
         query,

@@ -73,7 +73,7 @@ pub fn a_full_disk() {
     publisher.feed(traffic.part(0.4, 0.8), Duration::from_secs(2));
     publisher.says("no broker has accepted a record for 5 s (");
     disk.empty();
-    // It has ended by itself, like brokers whose only disk fails.
+    // The broker has ended by itself, like every broker whose only disk fails.
     cluster.start_again("broker-1");
     publisher.says("brokers accept records again; nothing was dropped");
     publisher.feed(traffic.part(0.8, 1.0), Duration::ZERO);

@@ -217,7 +217,7 @@ pub fn a_killed_gateway(cluster: &TestCluster) {
     scene.end(cluster, &[], Duration::from_secs(3));
 }
 
-/// Its remaining job is ended by the next start, whose rows are complete.
+/// The next start ends the job of a killed process, and its rows are complete.
 pub fn a_killed_asker(cluster: &TestCluster) {
     let mut scene = Scene::begin(cluster, "2300ms");
     scene.asker.signal("-KILL");
@@ -306,10 +306,10 @@ pub fn deleted(cluster: &TestCluster) {
     assert!(deleted.status.success());
     let ran = scene.asker.ends(END);
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.contains("there is no topic"), "{}", ran.err);
+    assert!(ran.err.contains("does not exist at the brokers"), "{}", ran.err);
     let published = scene.publisher.ends(PATIENCE);
     assert!(
-        published.code == 1 && published.err.contains("there is no topic"),
+        published.code == 1 && published.err.contains("does not exist at the brokers"),
         "{}",
         published.err
     );

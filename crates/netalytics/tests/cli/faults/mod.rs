@@ -51,7 +51,7 @@ impl Traffic {
         }
     }
 
-    /// All of it as a file.
+    /// The complete capture as a file.
     fn file(&self, folder: &Folder) -> String {
         folder.file(
             "all.pcap",
@@ -59,7 +59,7 @@ impl Traffic {
         )
     }
 
-    /// A part of it, from 0 to 1.
+    /// A part of the capture, from 0 to 1.
     fn part(&self, from: f64, to: f64) -> &[Vec<u8>] {
         let place = |share: f64| (share * self.packets.len() as f64) as usize;
         &self.packets[place(from)..place(to)]
@@ -123,7 +123,7 @@ impl Started {
         for (place, packet) in packets.iter().enumerate() {
             let due = within.mul_f64(place as f64 / packets.len() as f64);
             std::thread::sleep(due.saturating_sub(begun.elapsed()));
-            // It may have ended, which its exit shows.
+            // The process may have ended, which its exit status shows.
             let _ = self.stdin.as_mut().expect("not closed").write_all(packet);
         }
     }
@@ -154,7 +154,7 @@ impl Started {
         assert!(sent.expect("kill").success());
     }
 
-    /// Waits for its end after the end of its input.
+    /// Waits until the process ends after the end of its input.
     #[track_caller]
     pub fn ends(mut self, within: Duration) -> Ran {
         drop(self.stdin.take());

@@ -218,7 +218,7 @@ pub fn deleted(cluster: &TestCluster) {
     assert!(deleted.status.success());
     publisher.feed(traffic.part(0.4, 1.0), Duration::from_secs(2));
     let published = publisher.ends(PATIENCE);
-    let line = format!("there is no topic `{topic}` at the brokers");
+    let line = format!("topic `{topic}` does not exist at the brokers");
     assert!(
         published.code == 1 && published.err.matches(&line).count() == 1,
         "{}",

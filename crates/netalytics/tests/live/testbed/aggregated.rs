@@ -10,7 +10,7 @@ const QUERY: &str = "PARSE http TO 10.60.2.1:8000, 10.60.3.1:8000 \
 const ASKED: &str = "for n in $(seq 50); do for to in 10.60.2.1 10.60.3.1; do \
     curl -s -o /dev/null --max-time 20 http://$to:8000/page$((n % 5)); done; sleep 0.04; done";
 const REQUESTS: u64 = 100;
-/// Some more, with half of the responses by one server.
+/// More requests; one server sends half of the responses.
 const SIX: &str = "for n in 1 2 3; do for to in 10.60.2.1 10.60.3.1; do curl -s -o /dev/null http://$to:8000/; done; done";
 
 /// Keys and counts of rows, sorted. Times of two captures differ by the kernel's delay.

@@ -142,7 +142,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     );
     fs::write(file, &without).expect("a file");
     bed.says_what_it_lacks(file, costs);
-    // Told by the controller: the owner keeps floods from spare hosts.
+    // Reported by the controller: the owner disables flooding to spare hosts.
     if let Some(sdn) = &sdn {
         for (leaf, port) in [("leaf1", "4"), ("leaf2", "3"), ("leaf3", "3")] {
             bed.keeps_floods_from(leaf, port);

@@ -277,7 +277,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     SPARE.iter().for_each(|host| served.add_agent(host));
     served.wait_for_agents();
 
-    // It runs when switches mirror, and has ended when none does; in between it counts the traffic.
+    // The job runs when switches mirror, and has ended when none does; in between it counts the traffic.
     let first = served.start(QUERY);
     served.wait(&first, "running");
     assert_eq!(served.copying(), ["leaf2", "leaf3"]);
@@ -397,7 +397,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     served.serve(&network.replace("used = 0.0", "used = 0.9999"));
     let why = served.wait(&third, "ended");
     assert!(
-        why.contains("after the restart of the server, there is no plan"),
+        why.contains("after the restart of the server, no plan"),
         "{why}"
     );
     let (status, refused) = served.api("POST", "/jobs", &json!({"query": QUERY, "network": true}));

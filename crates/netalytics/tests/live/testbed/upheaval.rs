@@ -118,11 +118,11 @@ enum Fate {
     Interrupted,
     Terminated,
     Killed,
-    /// One of its monitors is killed; it ends by itself.
+    /// One of the query's monitors is killed; the query ends by itself.
     NoMonitor,
     /// A keeper that would clean up is killed; then it is interrupted.
     NoKeeper,
-    /// One of its running tools is killed; if it continues nevertheless, it is interrupted.
+    /// One of the query's running tools is killed; a query that continues nevertheless is interrupted.
     NoTool,
 }
 
@@ -185,7 +185,7 @@ impl Query {
     }
 }
 
-/// If it has ended, this only reaps it.
+/// If the child has ended, this only reaps it.
 impl Drop for Query {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -207,7 +207,7 @@ pub fn kill_child(of: u32, name: &str) -> bool {
     child(of, name).is_some_and(|pid| send(pid, "KILL"))
 }
 
-/// Such a child.
+/// A child process with this name.
 pub fn child(of: u32, name: &str) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     // Between fork and exec, a child has the arguments of its parent.

@@ -268,7 +268,7 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
         ],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
-    // It has room for more; requests before it keep their order.
+    // The gap has room for more requests; requests before it keep their order.
     paths(
         &[
             long(),

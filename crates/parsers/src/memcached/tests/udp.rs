@@ -91,7 +91,7 @@ fn a_response_captured_before_its_request_is_paired_if_ids_tell() {
         &format!("{begin} r6 r5 q5 q6"),
         &format!("{pairs}, 9 untimed, 8 untimed"),
     );
-    // Its request does not follow.
+    // The request does not follow.
     check_ids(
         &format!("{begin} r9 q5 r5"),
         &format!("{pairs}, 10 exact, 8 half"),

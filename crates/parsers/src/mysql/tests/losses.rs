@@ -63,7 +63,7 @@ fn a_lost_command_may_have_changed_the_database() {
         );
     };
     let select = [query("SELECT 1"), two_rows()];
-    // It may have been USE; but rows were changed, so it was not.
+    // The lost command may have been USE; but rows were changed, so it was not.
     check(&[&lost(DONE)[..], &select, &select].concat(), &["-", "-"]);
     check(&[&lost(OK)[..], &select].concat(), &["shop"]);
     // Messages after the loss are known.

@@ -91,7 +91,7 @@ proptest! {
         prop_assert_eq!(whole.len(), operations.len());
         let exact = |row: &&String| row.ends_with("exact");
         prop_assert!(holed.iter().filter(exact).all(|row| whole.contains(row)), "{:#?}\n{:#?}", whole, holed);
-        // There are no wrong pairs.
+        // No pair is wrong.
         let named = |row: &String| row.split(' ').take(2).collect::<Vec<_>>().join(" ");
         for row in holed.iter().map(named).filter(|row| !row.ends_with('-')) {
             prop_assert!(whole.iter().any(|was| named(was) == row), "{:#?}\n{}", whole, row);

@@ -40,13 +40,13 @@ pub struct SiteSwitch {
     pub reached: SwitchAccess,
     /// Source of its forwarding decisions.
     pub forwarding: ForwardingMode,
-    /// Usage of its first table.
+    /// Usage of the switch's first table.
     pub first_table: FirstTable,
     /// Address of the end of tunnels to it; `None` if tunnels are not supported.
     pub tunnel: Option<IpAddr>,
     /// Encapsulation of tunnels to it.
     pub tunnel_kind: TunnelKind,
-    /// Its host, if programs may run there to read packets at its ports.
+    /// Host of the switch, if programs may run there to read packets at its ports.
     pub sniffer: Option<SwitchSniffer>,
 }
 
@@ -83,7 +83,7 @@ pub enum FirstTable {
     /// Other programs have rules in it; new rules are added.
     #[default]
     Shared,
-    /// It only has a rule that sends all packets to another table.
+    /// The table has only a rule that sends all packets to another table.
     Free,
 }
 
@@ -102,7 +102,7 @@ pub enum SwitchTier {
 /// Method of installing rules on a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SwitchAccess {
-    /// None: nothing is mirrored there.
+    /// The switch cannot mirror.
     Not,
     /// Through its database, at this address.
     Ovsdb(String),
@@ -142,7 +142,7 @@ pub struct SitePort {
 pub struct SiteHost {
     /// Name in the file.
     pub name: String,
-    /// Its addresses.
+    /// Addresses of the host.
     pub addresses: Vec<IpAddr>,
     /// Port at the other end of its link.
     pub at: SitePort,
@@ -161,7 +161,7 @@ pub struct SiteHost {
 /// A link between two switches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SiteLink {
-    /// Its ends, the lower tier first.
+    /// Ends of the link, the lower tier first.
     pub ends: [SitePort; 2],
     /// Capacity per direction, in Mb/s.
     pub mbps: f64,

@@ -122,7 +122,7 @@ fn errors_of_conditions() {
         "response_time > 100",
         &[(
             "100",
-            "expected a duration such as 100ms or 1.5s; a number needs its unit",
+            "expected a duration such as 100ms or 1.5s; a number needs a unit",
         )],
     );
     check("response_time > 10kB", &[("10kB", "expected a duration")]);

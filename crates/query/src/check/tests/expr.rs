@@ -243,7 +243,7 @@ fn errors_of_expressions() {
     };
     check(
         "response_time + 5 > 1s",
-        &[("response_time + 5", "a number needs its unit")],
+        &[("response_time + 5", "a number needs a unit")],
     );
     check(
         "response_time > status",

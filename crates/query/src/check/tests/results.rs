@@ -297,7 +297,7 @@ fn wrong_selections() {
     );
     check(
         "(diff-group) HAVING p99 > 10",
-        &[("10", "a number needs its unit")],
+        &[("10", "a number needs a unit")],
     );
     check(
         "(group-avg) HAVING avg > url",

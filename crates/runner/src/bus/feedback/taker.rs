@@ -142,7 +142,7 @@ impl FeedbackTaker {
     fn stands(&mut self, seen: TakerSample, since: Duration) -> Option<RateVerdict> {
         let stands = seen.now.saturating_sub(self.moved);
         if self.pace.is_given_up(stands) {
-            // It has failed or hangs: a lower rate would not help.
+            // The taker has failed or hangs: a lower rate would not help.
             return Some(RateVerdict {
                 factor: f64::INFINITY,
                 given: 0.0,

@@ -15,7 +15,7 @@ const LOAD: f64 = 10_000.0;
 /// A reader and the delay of its reports.
 #[derive(Clone, Copy)]
 struct SimulatedReader {
-    /// Its capacity in records per second, as a function of time in seconds.
+    /// Capacity of the taker in records per second, as a function of time in seconds.
     takes: fn(f64) -> f64,
     /// Seconds between two checkpoints, and the delay until each is known.
     every: f64,

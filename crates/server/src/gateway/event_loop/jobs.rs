@@ -252,7 +252,7 @@ impl EventLoop {
         let is_unknown = |job: &u64| !self.jobs.contains_key(&JobId(*job));
         let abandoned: Vec<u64> = abandoned.filter(is_unknown).collect();
         if self.sessions.len() > 0 {
-            // They were not resubmitted because this version cannot parse their queries.
+            // Abandoned jobs were not resubmitted because this version cannot parse their queries.
             for job in abandoned {
                 self.decide_stop(JobId(job), EndReason::Stopped { by: String::new() });
             }

@@ -27,7 +27,7 @@ struct JoinedCommit {
     emitted: Option<WorkerReport>,
     /// Watermark after them.
     watermark: Timestamp,
-    /// Their size in bytes.
+    /// Size of the tuples in bytes.
     bytes: usize,
 }
 

@@ -99,13 +99,13 @@ pub fn covers(
         ));
     }
     if kept.rows.rows_max.is_some() || kept.limit != plan::QueryLimit::default() {
-        return Err("its LIMIT excludes some".into());
+        return Err("its LIMIT excludes some tuples".into());
     }
     if !is_inside(&asked.from, &kept.from) {
-        return Err("it keeps only those of some clients (FROM)".into());
+        return Err("it keeps only tuples of some clients (FROM)".into());
     }
     if !is_inside(&asked.to, &kept.to) {
-        return Err("it keeps only those of some servers (TO)".into());
+        return Err("it keeps only tuples of some servers (TO)".into());
     }
     if asked.sample != SampleMode::All && asked.sample != kept.sample {
         return Err(format!(
@@ -118,7 +118,7 @@ pub fn covers(
     let narrower = conditions(&own);
     let theirs = conditions(&dataflow);
     if !narrower.iter().all(|condition| theirs.contains(condition)) {
-        return Err("its WHERE excludes some that the query requests".into());
+        return Err("its WHERE excludes some tuples that the query requests".into());
     }
     let columns = columns(&dataflow, &result.columns)?;
     let narrowness = narrower.len() + kept.from.len().min(1) + kept.to.len().min(1);

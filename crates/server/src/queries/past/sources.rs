@@ -24,7 +24,7 @@ const BEGINS_WITHIN_NS: i64 = 10_000_000_000;
 pub struct SourceQuery<'q> {
     /// The query.
     pub query: &'q CheckedQuery,
-    /// Its period.
+    /// Period of the source.
     pub own: Period,
     /// Baseline of the comparison.
     pub baseline: Option<Period>,
@@ -61,7 +61,7 @@ pub struct KeptTuples {
 /// Whether answers name the job that kept the tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobNaming {
-    /// By number and name.
+    /// Job, by number and name.
     Yes,
     /// The job's query reaches beyond the asker's networks; the asked query does not.
     No,

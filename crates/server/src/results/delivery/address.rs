@@ -30,7 +30,7 @@ pub enum OutletRefusal {
 pub enum OutletPermission {
     /// Use of defined names.
     UseNames,
-    /// Use of addresses, too.
+    /// Use of names and addresses.
     GiveAddresses,
 }
 
@@ -125,10 +125,10 @@ impl NamedOutlets {
     fn no_such(&self, name: &str) -> String {
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
         if known.is_empty() {
-            format!("there is no outlet {name:?}: serve --outlet NAME=URL gives an address a name")
+            format!("outlet {name:?} does not exist: serve --outlet NAME=URL gives an address a name")
         } else {
             format!(
-                "there is no outlet {name:?}; there are: {}",
+                "outlet {name:?} does not exist; configured outlets: {}",
                 known.join(", ")
             )
         }

@@ -162,7 +162,7 @@ pub struct ExporterAccount {
     pub lost: u64,
     /// Restarts of the exporter.
     pub restarts: u64,
-    /// Its clock minus the agent's, in nanoseconds; null without a clock.
+    /// Clock of the exporter minus that of the agent, in nanoseconds; null without a clock.
     pub clock_offset_ns: Option<String>,
 }
 

@@ -72,7 +72,7 @@ pub enum ExecutorState {
 pub struct ReplicaGroup {
     /// Current or decided number of replicas.
     pub replicas: u32,
-    /// Its load in the last window.
+    /// Load of the group in the last window.
     pub value: f64,
     /// Start of the first window of the current period above `upper`.
     pub above_ns: Option<i64>,

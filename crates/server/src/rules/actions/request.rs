@@ -126,7 +126,7 @@ impl ActionRequest {
         let (min, max) = self.bounds();
         if min == 0 || min > max || max as usize > self.servers.len() {
             return Err(format!(
-                "replicas are from 1 up, min no more than max, and no more than there are servers: from {min} to {max} of {}",
+                "min and max must be from 1 to the number of servers, and min at most max: {min} to {max}, with servers: {}",
                 self.servers.len()
             ));
         }
@@ -221,7 +221,7 @@ impl ActionSpec {
                 .filter(|name| !own.contains(name))
                 .collect();
             return Err(format!(
-                "the result has no number {}: there are {}",
+                "the result has no numeric column {}; it has {}",
                 asked.value,
                 known.join(", ")
             ));

@@ -137,7 +137,7 @@ impl AlertReceiver {
         let labels = json!({ "alertname": "netalytics_test", "asked_by": who });
         let at = super::messages::time(now_ns);
         let alert = json!({
-            "labels": labels, "annotations": { "summary": "a test of netalytics: nothing is wrong" },
+            "labels": labels, "annotations": { "summary": "test notification from netalytics" },
             "startsAt": at, "endsAt": at,
         });
         let body = if self.takes_documents() {

@@ -136,7 +136,7 @@ impl RuleRequest {
         }
         if let Some(name) = self.receivers.iter().find(|name| !receivers(name)) {
             return Err(RuleError::Words(format!(
-                "there is no receiver {name}: serve --receiver {name}=URL configures one"
+                "receiver {name} does not exist: serve --receiver {name}=URL configures one"
             )));
         }
         self.times().map(drop)
@@ -353,7 +353,7 @@ mod tests {
         let found = error(|rule| rule.receivers = vec!["pager".into(), "mail".into()]);
         assert_eq!(
             found,
-            "there is no receiver mail: serve --receiver mail=URL configures one"
+            "receiver mail does not exist: serve --receiver mail=URL configures one"
         );
     }
 

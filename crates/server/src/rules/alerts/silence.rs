@@ -112,7 +112,7 @@ impl CompiledSilence {
         Ok(CompiledSilence { silence, matchers })
     }
 
-    /// Whether it silences an alert with these labels, of a rule of this owner, at that time.
+    /// Whether the silence applies to an alert with these labels, of a rule of this owner, at that time.
     pub fn is_about(&self, labels: &BTreeMap<String, String>, owner: &str, now_ns: i64) -> bool {
         let AlertSilence {
             starts_ns,

@@ -35,7 +35,7 @@ pub fn restore(from: &Path, data: &Path) -> Result<RestoreSummary, String> {
     let manifest = manifest(from)?;
     let is_new = !data.exists();
     create_folder(data)
-        .map_err(|why| format!("cannot make the data directory {}: {why}", data.display()))?;
+        .map_err(|why| format!("cannot create the data directory {}: {why}", data.display()))?;
     let lock = claim(data)?;
     let restored = fill(from, &manifest, data);
     if restored.is_err() {
@@ -173,7 +173,7 @@ fn verified(from: &Path, expected: &BackupFile, to: &Path) -> Result<(), String>
     match &found {
         found if found == expected => Ok(()),
         BackupFile { bytes, .. } if *bytes != expected.bytes => Err(damaged(&format!(
-            "it has {bytes} bytes, and had {}",
+            "it has {bytes} bytes instead of {}",
             expected.bytes
         ))),
         _ => Err(damaged(&"its checksum is not that of the manifest")),

@@ -14,7 +14,7 @@ use crate::store::sqlite::{HistorySegment, KeptResult, RowPiece};
 pub enum ReadOutcome {
     /// Complete, or ended by the reader.
     All,
-    /// This number of rows was removed in the meantime.
+    /// Number of rows that were removed in the meantime.
     Lacks(u64),
 }
 

@@ -126,7 +126,7 @@ impl RowHistory {
             self.unreadable(
                 segment,
                 &folder,
-                format!("it has {read} rows, and had {}", segment.rows),
+                format!("it has {read} rows instead of {}", segment.rows),
             )
         }
     }

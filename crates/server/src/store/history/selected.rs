@@ -92,7 +92,7 @@ fn compare(a: &RowSortKey, b: &RowSortKey) -> Ordering {
 /// A row that may be on the page.
 struct RowCandidate {
     key: Option<RowSortKey>,
-    /// Its piece and its index there.
+    /// Piece of the row, and the row's index in it.
     at: (usize, usize),
 }
 

@@ -17,7 +17,7 @@ pub struct LaneMark {
     pub job: JobId,
     /// Name of the lane.
     pub lane: String,
-    /// Its last committed record.
+    /// Last committed record of the lane.
     pub seq: u64,
     /// Encoded state of the lane.
     pub facts: String,

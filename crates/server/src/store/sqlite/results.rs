@@ -18,7 +18,7 @@ pub struct KeptResult {
     pub processor: Option<String>,
     /// Name of its files.
     pub table: String,
-    /// Its columns.
+    /// Columns of the result.
     pub columns: Vec<ColumnHead>,
     /// Number of group columns, which follow those of the window.
     pub keys: usize,

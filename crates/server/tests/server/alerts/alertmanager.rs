@@ -121,7 +121,7 @@ fn alertmanager_shows_firing_and_removes_resolved_alerts() {
             Err("it is not told again".into())
         }
     });
-    // Its silences are independent: alerts are still sent to it.
+    // Silences of Alertmanager are independent: alerts are still sent to it.
     let silence = json!({
         "matchers": [{ "name": "url", "value": "/a", "isRegex": false, "isEqual": true }],
         "startsAt": "2020-01-01T00:00:00Z", "endsAt": "2100-01-01T00:00:00Z", "createdBy": "me", "comment": "",

@@ -68,7 +68,7 @@ fn an_agent_with_many_connections_keeps_no_other_out() {
     let metrics = center.ask("GET", "/metrics", None).1.to_string();
     let counted = "netalytics_limit_reached_total{limit=\\\"agents\\\"} 2";
     assert!(metrics.contains(counted), "{metrics}");
-    // Its place is free when the last connection of an agent has ended, and not before.
+    // The agent's place is free when its last connection has ended, and not before.
     let (kept, ended) = of_a.split_first().expect("eight");
     ended
         .iter()
@@ -105,7 +105,7 @@ fn connected_agents_take_no_place_of_other_connections() {
     for name in ["connections_waited", "connections_evicted"] {
         assert_eq!(counters[name], 0, "{counters}");
     }
-    // They are still connected.
+    // The other agents are still connected.
     for mut stream in connected {
         stream
             .set_read_timeout(Some(Duration::from_millis(1)))

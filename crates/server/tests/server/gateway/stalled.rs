@@ -75,7 +75,7 @@ fn check(
 fn stalled_agents_are_named_and_awaited_again_when_they_resume() {
     let reason = "agent agent-1 is connected, but its results make no progress";
     let (center, crew, job) = check(<[Said]>::to_vec, |reports| reports / 3, reason);
-    // It continues: its backlog is late, then rows are complete again.
+    // The agent continues: its backlog is late, then rows are complete again.
     let reports = crew.feeds[0].len();
     crew.say_one(1, reports * 2 / 3);
     std::thread::sleep(Duration::from_millis(2500));

@@ -79,7 +79,7 @@ fn differences_are_not_significant_when_agents_were_missing() {
             .expect("a verdict");
         answer["results"][0]["rows"][0][at].clone()
     };
-    // It was connected in the first quarter, and not on the day after.
+    // The agent was connected in the first quarter, and not on the day after.
     assert!(judged((&first, &a), (&first, &a)).is_boolean());
     // Nothing was stored before.
     assert_eq!(
@@ -164,7 +164,7 @@ fn announce(server: &Server, job: &str) {
 #[test]
 fn a_job_that_never_ran_covers_no_time() {
     let server = Server::start(TestFleet::new(Way::Note));
-    // It covers a longer period, but no monitor captures for it.
+    // The second job covers a longer period, but no monitor captures for it.
     let idle = keep(&server, "PARSE http");
     announce(&server, &idle);
     let id: JobId = idle.parse().expect("a number");

@@ -22,7 +22,7 @@ use crate::tuples::{
 pub struct Between {
     /// Equal keys are merged.
     merged: bool,
-    /// Seed of their order.
+    /// Seed of the order of the cells.
     seed: u64,
     /// Rows per batch.
     batch: usize,

@@ -12,7 +12,7 @@ use crate::tuples::{Plain, Row, Way, batch_of, column, dataflow, rows_of};
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Between {
     Nothing,
-    /// This number of processes.
+    /// Number of processes.
     Processes(usize),
 }
 
