@@ -132,8 +132,8 @@ def draw(points, chosen, error, folder):
     figure, panels = plt.subplots(1, 2, figsize=(10.5, 4))
     for axes, part, label in ((panels[0], "sflow", "CPU time of the switch, % of a core"), (panels[1], "packets", "CPU time of netalytics, s")):
         of = [point for point in points if point["part"] == part and point["stated_error"] > 0]
-        for name, mark, colour, text in (("stated_error", "o", PEER, "stated: half the 95 % interval"), ("true_error", "x", PAPER, "true: 95 % of windows")):
-            axes.plot([point["cost"] for point in of], [100 * point[name] for point in of], mark + "-", color=colour, label=text, markersize=5)
+        for name, mark, color, text in (("stated_error", "o", PEER, "stated: half the 95 % interval"), ("true_error", "x", PAPER, "true: 95 % of windows")):
+            axes.plot([point["cost"] for point in of], [100 * point[name] for point in of], mark + "-", color=color, label=text, markersize=5)
         for point in of:
             axes.annotate(f"1:{1 / point['rate']:.0f}", (point["cost"], 100 * point["stated_error"]), textcoords="offset points", xytext=(5, 4), fontsize=7)
         one = chosen[part]

@@ -91,7 +91,7 @@ def plots(told, folder):
     from plots import readable
     plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.family": "sans-serif", "font.size": 10, "axes.spines.top": False,
                          "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "figure.facecolor": "white"})
-    colours = {"monitor": "#0b6e4f", "brokers": "#4c78a8", "Flink": "#c8553d", "asker": "#9aa0a6"}
+    colors = {"monitor": "#0b6e4f", "brokers": "#4c78a8", "Flink": "#c8553d", "asker": "#9aa0a6"}
     bars = []
     for row in told["roles"]:
         for engine in ("embedded", "flink"):
@@ -99,9 +99,9 @@ def plots(told, folder):
             bars.append((f"{row['capture']}\n{row['published']}, {engine}", {"monitor": row["monitor"], "brokers": row["broker_in"] + spent["broker"], "Flink": spent["taskmanager"] if engine == "flink" else 0, "asker": spent["asker"]}))
     figure, axes = plt.subplots(figsize=(8, 0.55 * len(bars) + 1.2))
     left = [0.0] * len(bars)
-    for role, colour in colours.items():
+    for role, color in colors.items():
         widths = [spent[role] for _, spent in bars]
-        axes.barh([name for name, _ in bars], widths, left=left, color=colour, label=role)
+        axes.barh([name for name, _ in bars], widths, left=left, color=color, label=role)
         left = [a + b for a, b in zip(left, widths)]
     for y, total in enumerate(left):
         axes.annotate(f"{total:.2f}", (total, y), textcoords="offset points", xytext=(4, 0), va="center", fontsize=9)
@@ -117,7 +117,7 @@ def plots(told, folder):
             style = "-" if row["published"] == "cells" else "--"
             all_needs = [needs(row, "flink", gbps) for gbps in RATES_GBPS]
             for role, key in (("monitor", "monitor"), ("brokers", "broker"), ("Flink", "flink")):
-                axes.plot(RATES_GBPS, [max(need[key], 0.01) for need in all_needs], style, color=colours[role], label=f"{role}, {row['published']}")
+                axes.plot(RATES_GBPS, [max(need[key], 0.01) for need in all_needs], style, color=colors[role], label=f"{role}, {row['published']}")
         axes.plot([PAPER["gbps"]] * 2, [PAPER["monitor"], PAPER["processing"]], "kx", label="the paper: 4 and 15")
         axes.set(xscale="log", yscale="log", xlabel="Gb/s of traffic", title=name, ylim=(0.01, None))
         readable(axes.xaxis, axes.yaxis)

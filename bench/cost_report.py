@@ -3,7 +3,7 @@ import collections, statistics
 
 from cost_modes import BY_NAME, MODES, SIZES
 
-COLOURS = {"none": "#000000", "log": "#f0a58f", "tcpdump": "#c8553d", "tshark": "#8c2d19", "onsite": "#0b6e4f", "cells": "#4fb286", "tuples": "#a1d99b", "port": "#08306b", "flow": "#2171b5",
+COLORS = {"none": "#000000", "log": "#f0a58f", "tcpdump": "#c8553d", "tshark": "#8c2d19", "onsite": "#0b6e4f", "cells": "#4fb286", "tuples": "#a1d99b", "port": "#08306b", "flow": "#2171b5",
            "ends": "#9ecae9", "psh": "#6baed6", "ackpsh": "#4c78a8", "cut512": "#e69f00", "cut128": "#b8860b", "vxlan": "#8e6bbf", "gre": "#54278f"}
 MARKS = "osD^vP*X<>dhp8H1"
 MTU_SHARE = 0.015  # of a port mirror's bytes, at most, for answers of 16 kB and more
@@ -118,7 +118,7 @@ def page(results):
 def draw(results, folder):
     from plots import plt, points, readable, save, short
 
-    style = {mode.name: {"color": COLOURS[mode.name], "marker": MARKS[at], "label": mode.label, "markersize": 4, "linewidth": 2 if mode.name == "none" else 1} for at, mode in enumerate(MODES)}
+    style = {mode.name: {"color": COLORS[mode.name], "marker": MARKS[at], "label": mode.label, "markersize": 4, "linewidth": 2 if mode.name == "none" else 1} for at, mode in enumerate(MODES)}
     if results.get("sweep"):
         figure, panels = plt.subplots(1, 2, figsize=(11, 4.6))
         for axes, what, scale in ((panels[0], "rate", 1e-3), (panels[1], "mean", 1e-3)):
@@ -139,9 +139,9 @@ def draw(results, folder):
     for axes, what, label in ((panels[0], "p99", "p99 at 60 % of saturation, ms more than without"), (panels[1], "rate", "throughput when saturated, % more than without")):
         for at, name in enumerate(names):
             mean, low, high = (value / (1e3 if what == "p99" else 1) for value in found[name][what])
-            colour = COLOURS[name]
-            axes.plot([low, high], [at, at], color=colour, linewidth=2)
-            axes.plot([mean], [at], "o", color=colour, markersize=5)
+            color = COLORS[name]
+            axes.plot([low, high], [at, at], color=color, linewidth=2)
+            axes.plot([mean], [at], "o", color=color, markersize=5)
         axes.axvline(0, color="#5f6368", linewidth=1)
         axes.set_yticks(range(len(names)), [BY_NAME[name].label for name in names])
         axes.set_xlabel(label)
@@ -151,9 +151,9 @@ def draw(results, folder):
 
     figure, axes = plt.subplots(figsize=(8.5, 5))
     left = [0.0] * len(names)
-    for what, label, colour in (("web", "nginx", "#9aa0a6"), ("switch", "switches", "#4c78a8"), ("monitor", "monitor", "#0b6e4f")):
+    for what, label, color in (("web", "nginx", "#9aa0a6"), ("switch", "switches", "#4c78a8"), ("monitor", "monitor", "#0b6e4f")):
         values = [found[name][what] for name in names]
-        axes.barh(range(len(names)), values, left=left, color=colour, label=label)
+        axes.barh(range(len(names)), values, left=left, color=color, label=label)
         left = [a + b for a, b in zip(left, values)]
     without = statistics.median(f["web_none"] + f["switch_none"] for f in found.values())
     axes.axvline(without, color="black", linewidth=1, linestyle="--", label="nginx and switches without monitoring")
@@ -168,7 +168,7 @@ def draw(results, folder):
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
     for axes, connections in zip(panels, (1, 10)):
         values = [at[name, connections]["p50"] for name in order]
-        axes.barh(range(len(order)), values, color=["#9aa0a6" if name == "no switch" else COLOURS[name] for name in order])
+        axes.barh(range(len(order)), values, color=["#9aa0a6" if name == "no switch" else COLORS[name] for name in order])
         for place, value in enumerate(values):
             axes.annotate(f"{value:.0f}", (value, place), textcoords="offset points", xytext=(3, 0), va="center", fontsize=8)
         axes.set_yticks(range(len(order)), [LINKS.get(name) or BY_NAME[name].label for name in order])
@@ -181,7 +181,7 @@ def draw(results, folder):
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
     for axes, which, label in ((panels[0], 0, "packets to the monitor per request"), (panels[1], 1, "bytes to the monitor per request")):
         values = [sent[mode.name, results["size"]][which] for mode in watched[::-1]]
-        points(axes, range(len(watched)), values, values, [COLOURS[mode.name] for mode in watched[::-1]])
+        points(axes, range(len(watched)), values, values, [COLORS[mode.name] for mode in watched[::-1]])
         for place, value in enumerate(values):
             axes.annotate(short(value), (value, place), textcoords="offset points", xytext=(6, 0), va="center", fontsize=8)
         axes.set_yticks(range(len(watched)), [mode.label for mode in watched[::-1]])

@@ -248,14 +248,14 @@ def draw(results, folder):
         for axes in panels[:, column]:
             axes.axvspan(*slow, color=LIMIT, alpha=0.25, linewidth=0)
         ends = result["points"][-1]["t"]
-        for publisher, colour in zip(result["publishers"], (OURS, PEER)):
+        for publisher, color in zip(result["publishers"], (OURS, PEER)):
             at = [0.0] + [t for t, _ in publisher["rates"] if 0 < t < ends] + [ends]
-            rate.step(at, [100 * rate_at(publisher, t) for t in at], where="post", color=colour)
+            rate.step(at, [100 * rate_at(publisher, t) for t in at], where="post", color=color)
         lag.plot(*zip(*[(t, n / 1000) for t, n in lags(result)]), color=OURS)
         points = result["points"]
-        for n, colour in zip(range(len(result["publishers"])), (OURS, PEER)):
+        for n, color in zip(range(len(result["publishers"])), (OURS, PEER)):
             pairs = list(zip(points, points[2:]))
-            published.plot([b["t"] for _, b in pairs], [(b["ends"][n] - a["ends"][n]) / (b["t"] - a["t"]) / 1000 for a, b in pairs], color=colour)
+            published.plot([b["t"] for _, b in pairs], [(b["ends"][n] - a["ends"][n]) / (b["t"] - a["t"]) / 1000 for a, b in pairs], color=color)
         rate.set(yscale="log", ylim=(0.8, 130), title=result["text"])
         rate.set_yticks([1, 10, 100], ["1 %", "10 %", "100 %"])
         rate.minorticks_off()

@@ -99,9 +99,9 @@ def draw(rows, folder):
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2))
     for at, (way, name) in enumerate(WAYS.items()):
         of = [row for row in rows if row["way"] == way]
-        colour = {"alone": "#9aa0a6", "log": "#c8553d", "netalytics": "#0b6e4f"}[way]
+        color = {"alone": "#9aa0a6", "log": "#c8553d", "netalytics": "#0b6e4f"}[way]
         for axes, values in ((left, [row["per_second"] / 1000 for row in of]), (right, [row["p99"] * 1000 for row in of])):
-            axes.bar(at, statistics.median(values), color=colour)
+            axes.bar(at, statistics.median(values), color=color)
             axes.plot([at] * len(values), values, ".", color="black", markersize=4)
     for axes, title in ((left, "thousand statements a second"), (right, "p99 of one more client, ms")):
         axes.set_xticks(range(len(WAYS)), [f"with {name}" for name in WAYS.values()], fontsize=8)

@@ -3,7 +3,7 @@ from plots import LIMIT, OURS, PAPER, PEER, plt, readable, save
 
 from measuring_report import GUIDE_PPS, GUIDE_SECONDS, METHODS, costs, half_width, pairs, select, values, Interval
 
-COLOURS = {"none": LIMIT, "sflow": PEER, "ipfix": PAPER, "ipfix-cache": "#e69f00", "netflow": "#8e6bbf", "mirror": "#2171b5", "sniffer": "#8c2d19",
+COLORS = {"none": LIMIT, "sflow": PEER, "ipfix": PAPER, "ipfix-cache": "#e69f00", "netflow": "#8e6bbf", "mirror": "#2171b5", "sniffer": "#8c2d19",
            "netalytics-packets": OURS, "netalytics-http": "#4fb286"}
 SIZES = {1024.0: ("o", "#9ecae9"), 2048.0: ("s", PEER), 3072.0: ("^", OURS), 4096.0: ("D", PAPER)}
 MARKS = {"sflow": "o", "ipfix": "s", "ipfix-cache": "^"}
@@ -29,7 +29,7 @@ def throughput(rows, folder, number, method):
     """Figures 2 and 9."""
     of = select(rows, block="bulk")
     figure, axes = plt.subplots(figsize=(6, 3.6))
-    curve(axes, select(of, method=method), "mbps", rates_of(of, method=method), select(of, method="none"), marker=MARKS[method], color=COLOURS[method])
+    curve(axes, select(of, method=method), "mbps", rates_of(of, method=method), select(of, method="none"), marker=MARKS[method], color=COLORS[method])
     axes.set(xlabel="sampling rate", ylabel="Mb/s", title=f"Figure {number}: one TCP flow with {METHODS[method]}")
     save(figure, folder, f"measuring-{number}")
 
@@ -40,10 +40,10 @@ def workloads(rows, folder, number, name, label, hosts, scale, title):
     hosts = [n for n in hosts if select(of, hosts=n)]
     figure, panels = plt.subplots((len(hosts) + 1) // 2, min(2, len(hosts)), figsize=(9.5, 3.4 * ((len(hosts) + 1) // 2)), squeeze=False, sharex=True)
     for axes, n in zip(panels.flat, hosts):
-        for size, (mark, colour) in SIZES.items():
+        for size, (mark, color) in SIZES.items():
             cells = select(of, hosts=n, response=size)
             if cells:
-                curve(axes, select(cells, method="sflow"), name, rates_of(cells, method="sflow"), select(cells, method="none"), scale, marker=mark, color=colour,
+                curve(axes, select(cells, method="sflow"), name, rates_of(cells, method="sflow"), select(cells, method="none"), scale, marker=mark, color=color,
                       label=f"{size:.0f} B")
         axes.set_title(f"{n:.0f} hosts", fontsize=10)
     for axes in panels[:, 0]:
@@ -64,7 +64,7 @@ def pinned(rows, folder):
     figure, panels = plt.subplots(1, 3, figsize=(10.5, 2.8), sharey=True)
     for axes, (name, scale, label) in zip(panels, (("cpu", 1, "CPU of the switch, % of a core"), ("pps", 1e-3, "1,000 packets/s"), ("moves", 1, "core changes per second"))):
         shown = [values(of, name, method=method, pinned=pin) for method, pin in cases]
-        axes.barh(labels, [v.mean * scale for v in shown], xerr=[whisker(v) * scale for v in shown], color=[COLOURS[method] for method, _ in cases], capsize=3)
+        axes.barh(labels, [v.mean * scale for v in shown], xerr=[whisker(v) * scale for v in shown], color=[COLORS[method] for method, _ in cases], capsize=3)
         axes.set_xlabel(label)
         axes.grid(axis="y", visible=False)
     panels[0].invert_yaxis()
@@ -102,8 +102,8 @@ def exporters(rows, folder):
         base = select(cells, method="none")
         for method, mark in MARKS.items():
             some = select(cells, method=method)
-            curve(panels[0][column], some, "cpu", rates_of(some), base, marker=mark, color=COLOURS[method], label=METHODS[method])
-            curve(panels[1][column], some, "reports_per_s", rates_of(some), base, 1e-3, marker=mark, color=COLOURS[method], label=METHODS[method])
+            curve(panels[0][column], some, "cpu", rates_of(some), base, marker=mark, color=COLORS[method], label=METHODS[method])
+            curve(panels[1][column], some, "reports_per_s", rates_of(some), base, 1e-3, marker=mark, color=COLORS[method], label=METHODS[method])
         panels[0][column].set_title(f"{n:,.0f} flow" + "s" * (n > 1), fontsize=10)
         panels[1][column].set_xlabel("sampling rate")
     panels[0][0].set_ylabel("CPU of the switch, % of a core")
@@ -122,7 +122,7 @@ def per_packet(rows, folder):
     monitor = [Interval(1e9 * row["monitor_cpu_s"] / max(1, row["forwarded"]) for row in select(of, method=method, rate=rate)) for method, rate in cases]
     labels = [METHODS[method] + (" 1:1" if rate else "") for method, rate in cases]
     figure, axes = plt.subplots(figsize=(7.5, 3.8))
-    axes.barh(labels, [v.mean for v in switch], xerr=[whisker(v) for v in switch], color=[COLOURS[method] for method, _ in cases], capsize=3, label="switch")
+    axes.barh(labels, [v.mean for v in switch], xerr=[whisker(v) for v in switch], color=[COLORS[method] for method, _ in cases], capsize=3, label="switch")
     axes.barh(labels, [v.mean for v in monitor], left=[max(0, v.mean) for v in switch], color="none", edgecolor="#5f6368", hatch="///", label="monitor")
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
@@ -138,9 +138,9 @@ def balance(rows, folder):
         return
     rates = [4**n for n in range(1, 8)]
     figure, axes = plt.subplots(figsize=(6.5, 4))
-    for share, colour, label in ((1, OURS, "all packets"), (0.01, PEER, "1 % of the packets"), (0.0001, PAPER, "0.01 %")):
+    for share, color, label in ((1, OURS, "all packets"), (0.01, PEER, "1 % of the packets"), (0.0001, PAPER, "0.01 %")):
         points = [(100 * GUIDE_PPS / rate * ns / 1e9, half_width(GUIDE_PPS / rate * GUIDE_SECONDS * share, rate)) for rate in rates]
-        axes.plot(*zip(*points), "o-", color=colour, label=label)
+        axes.plot(*zip(*points), "o-", color=color, label=label)
         if share == 0.01:
             for rate, point in zip(rates, points):
                 axes.annotate(f"1:{rate}", point, textcoords="offset points", xytext=(4, 4), fontsize=8)

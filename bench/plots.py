@@ -31,19 +31,19 @@ def short(value):
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.001 else f"{value:.5f}"
 
 
-def points(axes, places, values, best, colours):
+def points(axes, places, values, best, colors):
     """Medians with whiskers to the best run. A logarithmic axis has no zero, where bars would begin."""
-    for place, value, most, colour in zip(places, values, best, colours):
-        axes.errorbar([value], [place], xerr=[[0], [max(0, most - value)]], fmt="o", markersize=5, color=colour, capsize=3)
+    for place, value, most, color in zip(places, values, best, colors):
+        axes.errorbar([value], [place], xerr=[[0], [max(0, most - value)]], fmt="o", markersize=5, color=color, capsize=3)
 
 
 def packet_sizes(results, folder):
     """NetAlytics' figure 5: a parser's rate by packet size, one core."""
     figure, axes = plt.subplots(figsize=(7, 4))
-    for parser, colour, mark in (("tcp_conn_time", OURS, "o"), ("http_get", PEER, "s")):
+    for parser, color, mark in (("tcp_conn_time", OURS, "o"), ("http_get", PEER, "s")):
         points = [(r["bytes"], r["gbps"]) for r in results["sizes"] if r["parser"] == parser]
         if points:
-            axes.plot(*zip(*points), mark + "-", color=colour, label=parser)
+            axes.plot(*zip(*points), mark + "-", color=color, label=parser)
     for gbps in (10, 40):
         axes.axhline(gbps, color=LIMIT, linestyle="--", linewidth=1)
         axes.annotate(f"{gbps} Gb/s line", (1024, gbps), textcoords="offset points", xytext=(0, 4), ha="right", color="#5f6368")
@@ -84,8 +84,8 @@ def queues(results, folder):
     for axes, (load, title) in zip(panels, loads.items()):
         rates, best = ({r["queue"]: r[which] / 1e6 for r in results["queues"] if r["load"] == load} for which in ("median", "best"))
         measured = [n for n in names if n in rates]
-        colours = [OURS if n == "ours" else LIMIT if n == "limit" else PEER for n in measured]
-        points(axes, [names.index(n) for n in measured], [rates[n] for n in measured], [best[n] for n in measured], colours)
+        colors = [OURS if n == "ours" else LIMIT if n == "limit" else PEER for n in measured]
+        points(axes, [names.index(n) for n in measured], [rates[n] for n in measured], [best[n] for n in measured], colors)
         axes.set_yticks(range(len(names)), names)
         for at, n in enumerate(names):
             if n in rates:
@@ -102,11 +102,11 @@ def fabric(results, folder):
     """The Chronicle paper's figure 4: messages per second by threads."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 3.8))
     for axes, (pattern, title) in zip(panels, (("ring", "round a ring of threads"), ("mesh", "from all to all"))):
-        for name, colour, mark in (("ours", OURS, "o"), ("tokio mpsc", PEER, "s"), ("Go channels", PAPER, "^")):
+        for name, color, mark in (("ours", OURS, "o"), ("tokio mpsc", PEER, "s"), ("Go channels", PAPER, "^")):
             rows = [r for r in results["fabric"] if (r["fabric"], r["pattern"]) == (name, pattern)]
             medians = [r["median"] / 1e6 for r in rows]
             whiskers = [[0] * len(rows), [r["best"] / 1e6 - median for r, median in zip(rows, medians)]]
-            axes.errorbar([r["threads"] for r in rows], medians, yerr=whiskers, fmt=mark + "-", capsize=3, color=colour, label=name)
+            axes.errorbar([r["threads"] for r in rows], medians, yerr=whiskers, fmt=mark + "-", capsize=3, color=color, label=name)
         axes.set(xlabel="threads (on two cores)", ylabel="million messages per second", title=title)
         axes.set_ylim(bottom=0)
     panels[0].legend(loc="best")
@@ -122,12 +122,12 @@ def peers(results, folder):
         if "limit_mpps" in job:
             entries.insert(0, ("limit", job["limit_mpps"], LIMIT))
         ticks.append((at, f"{job['capture']}: {job['job']}"))
-        for name, mpps, colour in entries:
+        for name, mpps, color in entries:
             at += 1
-            bars.append((at, name, mpps, colour))
+            bars.append((at, name, mpps, color))
         at += 1.6
     figure, axes = plt.subplots(figsize=(8.5, 0.19 * at + 1))
-    points(axes, *zip(*[(place, mpps, mpps, colour) for place, _, mpps, colour in bars]))
+    points(axes, *zip(*[(place, mpps, mpps, color) for place, _, mpps, color in bars]))
     left = min(b[2] for b in bars) / 1.6
     for place, name, mpps, _ in bars:
         axes.annotate(f"{name}  {short(mpps)}", (mpps, place), textcoords="offset points", xytext=(6, 0), va="center", fontsize=7.5)
@@ -162,11 +162,11 @@ def accuracy(results, folder):
                 axes.plot(x, [share(c["exact"] + c["marked"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
             else:
                 axes.plot(x, [share(c["wrong_pairs"] + c["contradicted"] + c["exact_with_hole"], c) for c in ours], "o-", color=OURS, markersize=4, label="ours")
-            for peer, colour in peers.items():
+            for peer, color in peers.items():
                 rows = [p for p in results["peers"] if (p["peer"], p["capture"]) == (peer, name) and p["transactions"]]
                 y = [share(p["exact"] + p["marked"] if what == "found" else p["wrong"], p) for p in rows]
                 if rows:
-                    axes.plot([100 * p["loss"] for p in rows], y, "s-", color=colour, markersize=4, label=peer)
+                    axes.plot([100 * p["loss"] for p in rows], y, "s-", color=color, markersize=4, label=peer)
             axes.set_title(name, fontsize=10)
             axes.set_xscale("log")
             axes.set_xticks([floor, 0.01, 0.1, 1, 10], ["0", "0.01", "0.1", "1", "10"])
@@ -191,14 +191,14 @@ CURVES = [("loss-to-server=", "%", "% of the packets to servers missing"), ("los
 
 def impairments(results, folder):
     """Found results if clients wait, by amount of each damage; at the recorded rate and at 1 Gb/s on one connection."""
-    colours = dict(zip(LARGE, (OURS, "#4fb286", PEER, "#9ecae9", PAPER, "#f0a58f")))
+    colors = dict(zip(LARGE, (OURS, "#4fb286", PEER, "#9ecae9", PAPER, "#f0a58f")))
     figure, panels = plt.subplots(2, 3, figsize=(10.5, 6), sharey=True)
     for axes, (name, unit, label) in zip(panels.flat, CURVES):
         for cells, style, end in ((results["cells"], "o-", ""), (results["fast_cells"], "x:", "_one")):
             for capture in LARGE:
                 of = [c for c in cells if c["capture"] == capture + end and c["impairment"].startswith(name) and c["waiting_findable"]]
                 points = [(float(c["impairment"].split("=")[1].removesuffix(unit)), 100 * c["waiting_found"] / c["waiting_findable"]) for c in of]
-                axes.plot(*zip(*points) if points else ([], []), style, color=colours[capture], markersize=4, label=capture + (", 1 Gb/s on one connection" if end else ""))
+                axes.plot(*zip(*points) if points else ([], []), style, color=colors[capture], markersize=4, label=capture + (", 1 Gb/s on one connection" if end else ""))
         amounts = sorted({x for line in axes.lines for x in line.get_xdata()})
         axes.set_xlabel(label)
         axes.set_xscale("log")
@@ -256,16 +256,16 @@ def nfs_loss(results, folder):
     """The Chronicle paper's figure 9: outcome of operations, and time until messages are parsed again, by dropped packets."""
     figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))
     figure.subplots_adjust(wspace=0.3)
-    for name, (title, colour, mark) in NFS.items():
+    for name, (title, color, mark) in NFS.items():
         rows = [r for r in results["losses"] if r["capture"] == name]
         x, share = [r["percent"] for r in rows], lambda r, *which: 100 * sum(r.get(w, 0) for w in which) / r["operations"]
-        panels[0].plot(x, [share(r, "exact", "marked") for r in rows], mark + "-", color=colour, markersize=4, label=title)
-        panels[1].plot(x, [share(r, "half") for r in rows], mark + "--", color=colour, markersize=4)
-        panels[1].plot(x, [share(r, "lost") for r in rows], mark + "-", color=colour, markersize=4)
+        panels[0].plot(x, [share(r, "exact", "marked") for r in rows], mark + "-", color=color, markersize=4, label=title)
+        panels[1].plot(x, [share(r, "half") for r in rows], mark + "--", color=color, markersize=4)
+        panels[1].plot(x, [share(r, "lost") for r in rows], mark + "-", color=color, markersize=4)
         rows = [r for r in rows if r["recovery"]["ns"]]
         x = [r["percent"] for r in rows]
         for style, p in (("-", "50"), (":", "99")):
-            panels[2].plot(x, [r["recovery"]["ns"][p] / 1e6 for r in rows], mark + style, color=colour, markersize=4)
+            panels[2].plot(x, [r["recovery"]["ns"][p] / 1e6 for r in rows], mark + style, color=color, markersize=4)
         panels[2].plot(x, [r["recovery"]["least_ns"]["50"] / 1e6 for r in rows], "--", color=LIMIT)
     panels[0].set(ylabel="% of the operations", title="Found, call and reply", ylim=(0, 102))
     panels[1].set(ylabel="% of the operations", title="One half, and nothing")
@@ -274,8 +274,8 @@ def nfs_loss(results, folder):
     for axes, names in zip(panels, styles):
         axes.set_xlabel("% of the packets dropped")
         if names:
-            colours = [LIMIT if "was" in name else "black" for name, _ in names]
-            axes.legend([plt.Line2D([], [], color=c, linestyle=s) for c, (_, s) in zip(colours, names)], [name for name, _ in names], fontsize=8, loc="upper left")
+            colors = [LIMIT if "was" in name else "black" for name, _ in names]
+            axes.legend([plt.Line2D([], [], color=c, linestyle=s) for c, (_, s) in zip(colors, names)], [name for name, _ in names], fontsize=8, loc="upper left")
     panels[2].set_ylim(top=300)
     readable(panels[2].yaxis)
     panels[0].legend(fontsize=8, loc="lower left")

@@ -155,7 +155,7 @@ forwarding() {
     none) ;;
     rules)
       echo "table=0,priority=0,actions=resubmit(,10)"
-      for where in "${names[@]}" "${switches[@]}"; do echo "table=10,priority=100,dl_dst=$(mac "${address_of[$where]}"),actions=output:$(towards "$1" "$where")"; done
+      for where in "${names[@]}" "${switches[@]}"; do echo "table=10,priority=100,dl_dst=$(mac "${address_of[$where]}"),actions=output:$(toward "$1" "$where")"; done
       # Of the links between switches, those of the first spine and the first leaf: a tree.
       for port in $(ports "$1"); do
         case $1-$port in leaf1-* | spine1-* | *-spine1:* | *-leaf1:*) all+="output:${port#*:}," ;; *-spine* | *-leaf*) ;; *) all+="output:${port#*:}," ;; esac
@@ -166,7 +166,7 @@ forwarding() {
 }
 
 # The port of a switch that leads to a host or another switch.
-towards() {
+toward() {
   local at=$1 to=$2 leaf
   [ "$at" != "$to" ] || { echo LOCAL; return; }
   case $to in leaf*) leaf=${to#leaf} ;; spine*) leaf=1 ;; *) leaf=${leaf_of[$to]} ;; esac

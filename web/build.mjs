@@ -42,7 +42,7 @@ const page = readFileSync(join(root, "src/index.html"), "utf8")
   .replace("STYLE.css", made("src/style.css"));
 writeFileSync(join(dist, "index.html"), page);
 writeFileSync(join(dist, "favicon.svg"), readFileSync(join(root, "src/favicon.svg")));
-writeFileSync(join(dist, "LICENSES.txt"), licences());
+writeFileSync(join(dist, "LICENSES.txt"), licenses());
 
 let all = 0;
 let first = 0;
@@ -91,7 +91,7 @@ function later() {
 }
 
 /** The licenses of all bundled packages. */
-function licences() {
+function licenses() {
   const names = new Set();
   for (const input of Object.keys(result.metafile.inputs)) {
     const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);

@@ -8,7 +8,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False})
-COLOURS = ["#4c78a8", "#e45756", "#0b6e4f", "#f2a541", "#7b5ea7", "#8c6d46"]
+COLORS = ["#4c78a8", "#e45756", "#0b6e4f", "#f2a541", "#7b5ea7", "#8c6d46"]
 folder, out = sys.argv[1:]
 
 
@@ -39,13 +39,13 @@ total = {}
 for row in pages:
     total[row["path"]] = total.get(row["path"], 0) + row["count"]
 ranking = sorted(total, key=total.get, reverse=True)
-for colour, place in zip(COLOURS, (1, 2, 9)):
+for color, place in zip(COLORS, (1, 2, 9)):
     page, counts = ranking[place], {}
     for row in pages:
         if row["path"] == page:
             counts[int(at(row))] = row["count"]
     name = {1: "second", 2: "third", 9: "tenth"}[place]
-    popular.step(range(last), [counts.get(second, 0) for second in range(last)], where="post", color=colour, label=f"{page}, {name} of all")
+    popular.step(range(last), [counts.get(second, 0) for second in range(last)], where="post", color=color, label=f"{page}, {name} of all")
 popular.set(title="Popularity of three pages over time, a synthetic trace (figure 16)", ylabel="requests a second", ylim=0)
 popular.legend(fontsize=8, loc="upper right")
 
@@ -67,9 +67,9 @@ replicas.step([when for when, _ in used] + [last], [n for _, n in used + used[-1
 replicas.set(title="What was decided", ylabel="how many", yticks=[1, 2, 3], ylim=(0.5, 3.5))
 replicas.legend(fontsize=8, loc="upper right")
 
-for colour, address in zip(COLOURS, sorted({row["server_ip"] for row in servers})):
+for color, address in zip(COLORS, sorted({row["server_ip"] for row in servers})):
     counts = {int(at(row)): row["count"] for row in servers if row["server_ip"] == address}
-    shared.step(range(last), [counts.get(second, 0) for second in range(last)], where="post", color=colour, label=f"web server {address}")
+    shared.step(range(last), [counts.get(second, 0) for second in range(last)], where="post", color=color, label=f"web server {address}")
 shared.set(title="Load of the web servers, as seen at the proxy (figure 17)", ylabel="requests a second", xlabel="seconds", ylim=0)
 shared.legend(fontsize=8, loc="upper right")
 figure.savefig(out, metadata={"Date": None})

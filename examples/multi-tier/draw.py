@@ -24,10 +24,10 @@ figure, (tiers, users, moved) = plt.subplots(1, 3, figsize=(11, 3.4), constraine
 
 average = {ends(row): row["avg_ns"] / 1e6 for row in rows("tiers")}
 order = [("proxy", "app1"), ("proxy", "app2"), ("app1", "db"), ("app2", "db"), ("app1", "cache"), ("app2", "cache")]
-colours = [RED, BLUE, RED, BLUE, RED, BLUE]
-for at, (pair, colour) in enumerate(zip(order, colours)):
+colors = [RED, BLUE, RED, BLUE, RED, BLUE]
+for at, (pair, color) in enumerate(zip(order, colors)):
     ms = average.get(pair)
-    tiers.barh(at, ms or 0, color=colour, height=0.65)
+    tiers.barh(at, ms or 0, color=color, height=0.65)
     tiers.text((ms or 0) + 0.4, at, f"{ms:.1f} ms" if ms is not None else "never asked", va="center", fontsize=8)
 tiers.set(title="Each tier's response time (figure 9)", xlabel="ms on average", xlim=(0, 1.3 * max(average.values())))
 tiers.set_yticks(range(len(order)), [" → ".join(pair) for pair in order])
@@ -46,9 +46,9 @@ took = json.load(open(os.path.join(folder, "leaf2.json")))
 seconds = (took["last_ts"] - took["first_ts"]) / 1e9
 rate = {ends(row): row["sum_bytes"] / seconds / 1000 for row in rows("bytes")}
 for at, app in enumerate(("app1", "app2")):
-    for off, of, colour in ((-0.2, "db", ORANGE), (0.2, "cache", GREEN)):
+    for off, of, color in ((-0.2, "db", ORANGE), (0.2, "cache", GREEN)):
         kb = rate.get((app, of), 0)
-        moved.bar(at + off, kb, width=0.38, color=colour, label={"db": "mysql", "cache": "memcached"}[of] if at == 0 else None)
+        moved.bar(at + off, kb, width=0.38, color=color, label={"db": "mysql", "cache": "memcached"}[of] if at == 0 else None)
         moved.text(at + off, kb, f"{kb:.0f}" if kb else "0", ha="center", va="bottom", fontsize=8)
 moved.set(title="Throughput of each link (figure 11)", ylabel="kB/s")
 moved.set_xticks([0, 1], ["app1", "app2"])

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False})
-COLOURS = ["#4c78a8", "#e45756", "#0b6e4f", "#f2a541", "#7b5ea7", "#8c6d46"]
+COLORS = ["#4c78a8", "#e45756", "#0b6e4f", "#f2a541", "#7b5ea7", "#8c6d46"]
 folder, out = sys.argv[1:]
 
 
@@ -48,13 +48,13 @@ most = max(bound for bound, _ in hist) / 1e6
 histogram(clients, hist, [most * n / 40 for n in range(41)], color="#4c78a8")
 clients.set(title="Response times of all pages (figure 12)", xlabel="ms", ylabel="connections")
 of_page = {row["path"]: column(row, "cdf") for row in rows("pages")}
-for colour, (path, cdf) in zip(COLOURS, of_page.items()):
-    steps(pages, cdf, color=colour, label=path)
+for color, (path, cdf) in zip(COLORS, of_page.items()):
+    steps(pages, cdf, color=color, label=path)
 pages.set(title="By page (figure 13)", xlabel="ms", ylabel="share up to it", ylim=0)
 decades(pages)
 pages.legend(fontsize=7)
-for colour, path in (("#0b6e4f", "/overdue"), ("#e45756", "/overdue-bug")):
-    steps(bug, of_page[path], color=colour, label=path)
+for color, path in (("#0b6e4f", "/overdue"), ("#e45756", "/overdue-bug")):
+    steps(bug, of_page[path], color=color, label=path)
 bug.set(title="With and without a mistake (figure 14)", xlabel="ms", ylabel="share up to it", xlim=0, ylim=0)
 bug.legend(fontsize=8)
 # A panel for each statement: their bars would hide each other.
@@ -62,8 +62,8 @@ edges = [0.1 * 10 ** (n / 8) for n in range(29)]
 statements = sorted(rows("statements"), key=lambda row: sum(bound * count for bound, count in column(row, "hist")) / sum(count for _, count in column(row, "hist")))
 panels = bottom.subplots(len(statements), 1, sharex=True)
 bottom.suptitle("Single statements (figure 15)", fontsize=10)
-for axes, colour, row in zip(panels, COLOURS, statements):
-    histogram(axes, column(row, "hist"), edges, color=colour)
+for axes, color, row in zip(panels, COLORS, statements):
+    histogram(axes, column(row, "hist"), edges, color=color)
     axes.set_title(row["fingerprint"] if len(row["fingerprint"]) < 130 else row["fingerprint"][:128] + " …", fontsize=7, loc="left", pad=2)
     axes.set_ylabel("statements", fontsize=8)
 decades(panels[-1])

@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     for step in input.chunks_exact(8) {
         let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] =
             step.try_into().expect("8 bytes");
-        // Time advances by a little, sometimes by much, sometimes backwards.
+        // Time advances by a little, sometimes by much, sometimes backward.
         now += match time {
             0..200 => i64::from(time) * 100_000,
             200..250 => i64::from(time) * 1_000_000_000,

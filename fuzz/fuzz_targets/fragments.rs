@@ -44,7 +44,7 @@ fuzz_target!(|parts: Vec<Part>| {
     assert_eq!(table.held_bytes(), 0);
 });
 
-fn packet((ident, offset, more, v6, tunnelled, len, cut): Part) -> (Vec<u8>, u32) {
+fn packet((ident, offset, more, v6, tunneled, len, cut): Part) -> (Vec<u8>, u32) {
     let payload: Vec<u8> = (0..len).collect();
     let mut ip = if v6 {
         let mut ip = vec![0x60, 0, 0, 0];
@@ -66,7 +66,7 @@ fn packet((ident, offset, more, v6, tunnelled, len, cut): Part) -> (Vec<u8>, u32
     ip.extend(payload);
     let ether_type = if v6 { [0x86, 0xdd] } else { [8, 0] };
     let mut frame = [&[2; 12][..], &ether_type, &ip].concat();
-    if tunnelled {
+    if tunneled {
         let mut outer = [
             &[2; 12][..],
             &[

@@ -24,7 +24,7 @@ fn sign(request: &str) {
         request,
         "web-1",
         CertificateSerial {
-            enrolment: 7,
+            enrollment: 7,
             number: 1,
         },
         CertificateLifetime::lasting(NOW, 100),

@@ -149,7 +149,7 @@ impl Path {
                 } => {
                     let bytes = events.bytes(chunk, payload);
                     self.bytes += bytes.len() as u64;
-                    if self.is_recognised(
+                    if self.is_recognized(
                         flow,
                         side,
                         StreamSegment {
@@ -233,7 +233,7 @@ impl Path {
     }
 
     fn on_bytes(&mut self, flow: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) {
-        if self.is_recognised(flow, side, segment) {
+        if self.is_recognized(flow, side, segment) {
             self.parse(flow, |parser, asker, out| {
                 parser.on_bytes(direction(side, asker), segment, out)
             });
@@ -261,7 +261,7 @@ impl Path {
     }
 
     /// Whether the flow has a parser, which was given the earlier bytes.
-    fn is_recognised(&mut self, idx: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) -> bool {
+    fn is_recognized(&mut self, idx: FlowIdx, side: FlowSide, segment: StreamSegment<'_>) -> bool {
         if !matches!(
             self.table.state(idx).stream,
             FlowProtocol::New | FlowProtocol::Probing(_)

@@ -74,7 +74,7 @@ func reference(n uint64) uint64 {
 	return sum
 }
 
-// Every goroutine passes on what its neighbour gives it; `tokens` messages a goroutine go round together.
+// Every goroutine passes on what its neighbor gives it; `tokens` messages a goroutine go round together.
 func ring(threads, tokens, hops int) int {
 	channels := make([]chan uint64, threads)
 	for i := range channels {

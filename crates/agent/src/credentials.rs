@@ -200,7 +200,7 @@ mod tests {
         };
         let (authority, _) = CertificateAuthority::create("test", lifetime).expect("an authority");
         let serial = CertificateSerial {
-            enrolment: 7,
+            enrollment: 7,
             number: 1,
         };
         let make = |name: &str| {

@@ -7,7 +7,7 @@ pub mod cgroups;
 mod crash_notes;
 pub mod credentials;
 pub mod dial;
-pub mod enrol;
+pub mod enroll;
 mod health;
 mod host;
 pub mod last_boot;

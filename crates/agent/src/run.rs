@@ -31,7 +31,7 @@ use crate::cgroups::CgroupRoot;
 use crate::crash_notes::CrashNotes;
 use crate::credentials::AgentCredentials;
 use crate::dial::ServerEndpoint;
-use crate::enrol::keep_renewed;
+use crate::enroll::keep_renewed;
 use crate::health::health;
 use crate::host::{AgentHost, HostCapability};
 use crate::last_boot;

@@ -76,7 +76,7 @@ fn filter(source: Box<dyn PacketSource>, text: &str) -> Result<FilteredSource, L
         datagrams: VecDeque::new(),
         only_tunnels: false,
         errors: source.errors().to_vec(),
-        learnt: source.errors().len(),
+        learned: source.errors().len(),
         source,
         counters: SourceCounters::default(),
     };
@@ -118,7 +118,7 @@ struct FilteredSource {
     /// Errors of the source and of the filter.
     errors: Vec<SourceError>,
     /// Number of the source's errors among them.
-    learnt: usize,
+    learned: usize,
     counters: SourceCounters,
 }
 
@@ -211,8 +211,8 @@ impl PacketSource for FilteredSource {
     fn next_block(&mut self, block: &mut PacketBlock) -> bool {
         let more = self.source.next_block(block);
         self.errors
-            .extend_from_slice(&self.source.errors()[self.learnt..]);
-        self.learnt = self.source.errors().len();
+            .extend_from_slice(&self.source.errors()[self.learned..]);
+        self.learned = self.source.errors().len();
         if !more {
             return false;
         }

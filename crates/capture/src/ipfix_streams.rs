@@ -95,7 +95,10 @@ impl IpfixConnection {
         match self.stream.read(buffer) {
             Ok(0) => {
                 if !self.begun.is_empty() {
-                    warn!("{} closed its connection in the middle of a message", self.peer);
+                    warn!(
+                        "{} closed its connection in the middle of a message",
+                        self.peer
+                    );
                 }
                 return false;
             }

@@ -305,9 +305,7 @@ impl PcapNg {
             (Some(major), Some(minor)) => Err(RecordStop::Bad(format!(
                 "a section has pcapng version {major}.{minor}; only version 1 is read"
             ))),
-            _ => Err(RecordStop::Bad(
-                "a section header is too short".into(),
-            )),
+            _ => Err(RecordStop::Bad("a section header is too short".into())),
         }
     }
 

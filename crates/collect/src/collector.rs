@@ -229,7 +229,7 @@ impl Collector {
     }
 
     /// Activates a lane, for the first time or again: rows wait until it has reached their time. A lane with a backlog
-    /// may report while idle, and resume afterwards.
+    /// may report while idle, and resume afterward.
     pub fn join(&mut self, lane: LaneId) {
         self.lanes.set(lane, LaneActivity::Active);
     }

@@ -31,7 +31,7 @@ pub enum FlinkJobState {
         why: Option<ErrorSummary>,
     },
     /// Canceled.
-    Cancelled,
+    Canceled,
     /// Unknown to the cluster, for example after a restart of the JobManager.
     Gone,
 }
@@ -48,7 +48,7 @@ impl FlinkJobState {
             "FAILING" | "CANCELLING" => FlinkJobState::Ending,
             "FINISHED" => FlinkJobState::Finished,
             "FAILED" => FlinkJobState::Failed { why: None },
-            "CANCELED" => FlinkJobState::Cancelled,
+            "CANCELED" => FlinkJobState::Canceled,
             _ => FlinkJobState::Starting {
                 at_work: 0,
                 tasks: 0,
@@ -63,7 +63,7 @@ impl FlinkJobState {
             self,
             FlinkJobState::Finished
                 | FlinkJobState::Failed { .. }
-                | FlinkJobState::Cancelled
+                | FlinkJobState::Canceled
                 | FlinkJobState::Gone
         )
     }

@@ -70,7 +70,7 @@ impl FlinkJob {
             // Avoids a busy loop if requests are rejected immediately.
             thread::sleep(LOOK);
         }
-        Err(self.still_runs("cancelled", why))
+        Err(self.still_runs("canceled", why))
     }
 
     /// Processes all input, flushes, commits, and ends the job. Waits for a restarting job, because only a running one

@@ -51,7 +51,7 @@ impl CertificateLifetime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateSerial {
     /// Enrollment number, shared by all certificates renewed from one enrollment; revocation applies to it.
-    pub enrolment: u64,
+    pub enrollment: u64,
     /// Number of the certificate.
     pub number: u64,
 }
@@ -129,7 +129,7 @@ impl CertificateAuthority {
             .map_err(|e| unreadable("the certificate signing request", e))?;
         let mut params = of_lifetime(lifetime)?;
         params.distinguished_name.push(DnType::CommonName, name);
-        let number = u128::from(serial.enrolment) << 64 | u128::from(serial.number);
+        let number = u128::from(serial.enrollment) << 64 | u128::from(serial.number);
         params.serial_number = Some(SerialNumber::from_slice(&number.to_be_bytes()));
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

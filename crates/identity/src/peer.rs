@@ -12,7 +12,7 @@ pub struct VerifiedPeer {
     /// Name assigned by the authority.
     pub name: String,
     /// Enrollment number; see [`CertificateSerial`](crate::CertificateSerial).
-    pub enrolment: u64,
+    pub enrollment: u64,
     /// Validity of the certificate.
     pub lifetime: CertificateLifetime,
 }
@@ -35,7 +35,7 @@ impl VerifiedPeer {
             name: name
                 .ok_or_else(|| unreadable(WHAT, "it has no subject name"))?
                 .to_owned(),
-            enrolment: parsed
+            enrollment: parsed
                 .raw_serial()
                 .iter()
                 .rev()

@@ -149,7 +149,7 @@ mod tests {
     };
 
     const SERIAL: CertificateSerial = CertificateSerial {
-        enrolment: 0x0012_3456_789a_bcde,
+        enrollment: 0x0012_3456_789a_bcde,
         number: u64::MAX,
     };
 
@@ -259,7 +259,7 @@ mod tests {
             peer,
             VerifiedPeer {
                 name: "web-1".into(),
-                enrolment: SERIAL.enrolment,
+                enrollment: SERIAL.enrollment,
                 lifetime: good
             }
         );

@@ -296,17 +296,14 @@ impl ProofRun<'_> {
 
     /// Checks that no other packet arrives.
     fn others(&mut self, at: At) {
-        for behaviour in self
+        for behavior in self
             .after
-            .behaviours(at, &PacketRegion::default(), &mut self.terms)
+            .behaviors(at, &PacketRegion::default(), &mut self.terms)
         {
             self.proved.classes += 1;
-            self.doubts(at, &behaviour);
-            let mut monitors: Vec<&String> = behaviour
-                .copies
-                .iter()
-                .map(|(monitor, _)| monitor)
-                .collect();
+            self.doubts(at, &behavior);
+            let mut monitors: Vec<&String> =
+                behavior.copies.iter().map(|(monitor, _)| monitor).collect();
             monitors.dedup();
             for monitor in monitors {
                 let for_it: Vec<&CopyExpectation> = self
@@ -321,7 +318,7 @@ impl ProofRun<'_> {
                     continue;
                 }
                 let asked = for_it.iter().flat_map(|wanted| &wanted.asked);
-                if let Some(strangers) = behaviour.region.without_all(asked) {
+                if let Some(strangers) = behavior.region.without_all(asked) {
                     let what = format!("monitor {monitor} receives it without having requested it");
                     self.tell(ProofFault::Stranger, at, &strangers, what);
                 }
@@ -332,16 +329,16 @@ impl ProofRun<'_> {
     /// Checks that requested packets arrive once.
     fn arrive(&mut self, at: At, region: &PacketRegion, wanted: &CopyExpectation) {
         let name = &wanted.monitor;
-        for behaviour in self.after.behaviours(at, region, &mut self.terms) {
+        for behavior in self.after.behaviors(at, region, &mut self.terms) {
             self.proved.classes += 1;
-            self.doubts(at, &behaviour);
-            let mut arrived = behaviour
+            self.doubts(at, &behavior);
+            let mut arrived = behavior
                 .copies
                 .iter()
                 .filter(|(monitor, _)| monitor == name);
             let (fault, what) = match (arrived.next(), arrived.count()) {
                 // A switch on its path drops it, and no other host receives it.
-                (None, _) if !behaviour.is_delivered => continue,
+                (None, _) if !behavior.is_delivered => continue,
                 (None, _) => (
                     ProofFault::Missing,
                     format!("monitor {name} requests it and does not receive it"),
@@ -356,13 +353,13 @@ impl ProofRun<'_> {
                 ),
                 (Some(_), 0) => continue,
             };
-            self.tell(fault, at, &behaviour.region, what);
+            self.tell(fault, at, &behavior.region, what);
         }
     }
 
-    fn doubts(&mut self, at: At, behaviour: &PacketBehavior) {
-        if let Some(doubt) = behaviour.doubts.first() {
-            self.tell(ProofFault::Doubt, at, &behaviour.region, doubt.clone());
+    fn doubts(&mut self, at: At, behavior: &PacketBehavior) {
+        if let Some(doubt) = behavior.doubts.first() {
+            self.tell(ProofFault::Doubt, at, &behavior.region, doubt.clone());
         }
     }
 }

@@ -263,11 +263,11 @@ impl PartialDatagram {
             return None;
         }
         let bytes = &fragment.payload.bytes[..fragment.payload.bytes.len().min(len as usize)];
-        let neighbour = self
+        let neighbor = self
             .parts
             .get(self.parts.partition_point(|part| part.end <= start));
-        let is_copy = neighbour.is_some_and(|part| (part.start, part.end) == (start, end));
-        if !is_copy && neighbour.is_some_and(|part| part.start < end) {
+        let is_copy = neighbor.is_some_and(|part| (part.start, part.end) == (start, end));
+        if !is_copy && neighbor.is_some_and(|part| part.start < end) {
             counters.overlaps += 1;
             if fragment.is_v6 {
                 self.spoilt = true;

@@ -1,6 +1,6 @@
 //! A chunk: packets that one worker has read from a shared source, with the positions of each worker's packets.
 //!
-//! The order of packets is decided once, when a chunk is read; positions are sorted by flow afterwards, without a lock.
+//! The order of packets is decided once, when a chunk is read; positions are sorted by flow afterward, without a lock.
 //! Every worker receives the end of every epoch together with its last packet in it, so all workers have the same time.
 
 use std::ops::Range;

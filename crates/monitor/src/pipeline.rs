@@ -202,7 +202,7 @@ pub(crate) struct PreparedPacket {
     /// Offset of the payload in the packet.
     payload: u32,
     /// Whether the packet came through a tunnel: only the flow's worker can determine the virtual network.
-    is_tunnelled: bool,
+    is_tunneled: bool,
 }
 
 /// An admitted packet of a batch.

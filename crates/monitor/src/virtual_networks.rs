@@ -58,7 +58,7 @@ impl VirtualNetworks {
         if packet.tunnel.is_none() {
             0
         } else {
-            self.of_tunnelled(*packet)
+            self.of_tunneled(*packet)
         }
     }
 
@@ -79,7 +79,7 @@ impl VirtualNetworks {
     }
 
     #[inline(never)]
-    fn of_tunnelled(&mut self, packet: Packet<'_>) -> u8 {
+    fn of_tunneled(&mut self, packet: Packet<'_>) -> u8 {
         let Some(number) = packet.tunnel.network() else {
             return 0;
         };

@@ -169,12 +169,12 @@ impl MonitorWorker {
         clock: Timestamp,
         early: &mut dyn FnMut(ReportPart),
     ) -> WorkerReport {
-        let mut analyse = TupleAnalyzer {
+        let mut analyze = TupleAnalyzer {
             analysis: &mut self.analysis,
             early,
         };
-        self.monitor.advance(Some(clock), &mut analyse);
-        self.monitor.end_epoch(&mut analyse);
+        self.monitor.advance(Some(clock), &mut analyze);
+        self.monitor.end_epoch(&mut analyze);
         let watermark = self.monitor.clock();
         let partial = self.analysis.engines.detach(watermark.0);
         self.analysis.tell_open(watermark);
@@ -194,14 +194,14 @@ impl MonitorWorker {
         clock: Option<Timestamp>,
         early: &mut dyn FnMut(ReportPart),
     ) -> WorkerReport {
-        let mut analyse = TupleAnalyzer {
+        let mut analyze = TupleAnalyzer {
             analysis: &mut self.analysis,
             early,
         };
         if clock.is_some() {
-            self.monitor.advance(clock, &mut analyse);
+            self.monitor.advance(clock, &mut analyze);
         }
-        self.monitor.finish(&mut analyse);
+        self.monitor.finish(&mut analyze);
         let watermark = self.monitor.clock();
         let partial = Some(self.analysis.engines.detach_all());
         self.say(u64::MAX, watermark, partial)

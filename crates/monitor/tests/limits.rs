@@ -196,7 +196,7 @@ fn windows_outside_of_the_time_of_a_limit_are_not_marked() {
         let mut connections = vec![exchange(1000, SECOND / 2, 1_000_000)];
         connections.extend(many(300, 10 * SECOND));
         connections.push(exchange(1001, 40 * SECOND, 1_000_000));
-        // The table is still full at this connection; afterwards idle flows have expired.
+        // The table is still full at this connection; afterward idle flows have expired.
         connections.push(exchange(1002, 90 * SECOND, 1_000_000));
         connections.push(exchange(1003, 200 * SECOND, 1_000_000));
         let (out, _) = run(query, &config, connections, workers);

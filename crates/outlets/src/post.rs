@@ -71,10 +71,12 @@ impl HttpPoster {
             .unwrap_or_default();
         match status {
             200..300 => Ok(text),
-            408 | 425 | 429 | 500.. => {
-                Err(DeliveryFault::Passing(format!("the response status was {status}")))
-            }
-            _ => Err(DeliveryFault::Final(format!("the response status was {status}"))),
+            408 | 425 | 429 | 500.. => Err(DeliveryFault::Passing(format!(
+                "the response status was {status}"
+            ))),
+            _ => Err(DeliveryFault::Final(format!(
+                "the response status was {status}"
+            ))),
         }
     }
 }

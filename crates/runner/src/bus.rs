@@ -19,7 +19,7 @@ mod tuple_orderer;
 pub use continuation::RunContinuation;
 pub use feed::{BusFeed, SILENCE, TopicReach};
 pub use feedback::{CeilingChange, FeedbackSource, PublishFeedback};
-pub use growing_topics::{GrowingTopics, Recognise};
+pub use growing_topics::{GrowingTopics, Recognize};
 pub use keep_alive::{AwakeTopic, TopicKeepAlive};
 pub use lane::TopicRecords;
 pub use limit_marks::LimitMarks;

@@ -94,7 +94,7 @@ pub trait Sink {
     /// `io::Error` of the writer.
     fn flush(&mut self) -> io::Result<()>;
 
-    /// Ends the output; nothing is written afterwards.
+    /// Ends the output; nothing is written afterward.
     ///
     /// # Errors
     /// `io::Error` of the writer.

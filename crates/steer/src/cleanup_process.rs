@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_cancelled_does_nothing() {
+    fn one_that_is_canceled_does_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let made = folder.path().join("made");
         let words = [made.display().to_string()];

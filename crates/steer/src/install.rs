@@ -80,7 +80,7 @@ pub enum InstallError {
     #[error(
         "the switch forwards {packet} unexpectedly: to {told:?} instead of one of {expected:?}"
     )]
-    NotAsModelled {
+    NotAsModeled {
         /// The packet.
         packet: Box<ModelPacket>,
         /// Actual output ports with maximum bytes.
@@ -212,7 +212,7 @@ pub(crate) fn follow<'a>(
         let port = packet.get(MatchField::InPort) as u32;
         let expected = network.outputs((at, port), packet, &mut model::UnmodeledTerms::default());
         if !expected.contains(&told) {
-            return Err(InstallError::NotAsModelled {
+            return Err(InstallError::NotAsModeled {
                 packet: Box::new(*packet),
                 told,
                 expected,

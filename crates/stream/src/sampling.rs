@@ -162,11 +162,11 @@ pub fn share(yes: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
     let t = student.t;
     let n = independent(share, variance, yes, n, p);
     let t2 = t * t;
-    let centre = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
+    let center = (share + t2 / (2.0 * n)) / (1.0 + t2 / n);
     let half = t / (1.0 + t2 / n) * (share * (1.0 - share) / n + t2 / (4.0 * n * n)).sqrt();
     ConfidenceInterval {
-        low: Some((centre - half).max(0.0)),
-        high: Some((centre + half).min(1.0)),
+        low: Some((center - half).max(0.0)),
+        high: Some((center + half).min(1.0)),
     }
 }
 
@@ -209,8 +209,8 @@ pub fn shares_around_quantile(q: f64, up_to: &[f64], n: &[f64], p: f64) -> Confi
 #[must_use]
 pub fn deviation(whole: f64, without: &[f64], n: &[f64], p: f64) -> ConfidenceInterval {
     let groups = without.len() as f64;
-    let centre = without.iter().sum::<f64>() / groups;
-    let off: Vec<f64> = without.iter().map(|v| v - centre).collect();
+    let center = without.iter().sum::<f64>() / groups;
+    let off: Vec<f64> = without.iter().map(|v| v - center).collect();
     let Some(StudentFactor { t, carriers, .. }) = student(n, &off) else {
         return ConfidenceInterval::default();
     };
@@ -257,18 +257,18 @@ impl RatioEstimate {
     }
 }
 
-/// `centre` ± `half`, or its equivalent on a logarithmic scale for skewed nonnegative values.
-fn around(centre: f64, half: f64, is_nonnegative: bool) -> ConfidenceInterval {
-    if is_nonnegative && centre > 0.0 {
-        let factor = (half / centre).exp();
+/// `center` ± `half`, or its equivalent on a logarithmic scale for skewed nonnegative values.
+fn around(center: f64, half: f64, is_nonnegative: bool) -> ConfidenceInterval {
+    if is_nonnegative && center > 0.0 {
+        let factor = (half / center).exp();
         ConfidenceInterval {
-            low: Some(centre / factor),
-            high: Some(centre * factor).filter(|v| v.is_finite()),
+            low: Some(center / factor),
+            high: Some(center * factor).filter(|v| v.is_finite()),
         }
     } else {
         ConfidenceInterval {
-            low: Some(centre - half),
-            high: Some(centre + half),
+            low: Some(center - half),
+            high: Some(center + half),
         }
     }
 }

@@ -198,11 +198,11 @@ fn files_do_not_import_each_other_in_a_circle() {
 const ROOM_TABLES: [(&str, &str); 2] = [("server", "| level |"), ("netalytics", "| layer |")];
 
 /// Imports (crate, from, to) of a room by one that is not above it; to be emptied.
-const UPWARDS_LEFT: [(&str, &str, &str); 0] = [];
+const UPWARD_LEFT: [(&str, &str, &str); 0] = [];
 
 #[test]
 fn rooms_use_only_those_of_their_table() {
-    let mut upwards = Vec::new();
+    let mut upward = Vec::new();
     for (name, head) in ROOM_TABLES {
         let table = rows_of(head);
         let rooms = source::rooms(&sources(name));
@@ -219,12 +219,12 @@ fn rooms_use_only_those_of_their_table() {
             );
             let level = |room: &str| table[room].floor.expect("a level");
             let above = used.into_iter().filter(|used| level(used) >= level(&room));
-            upwards.extend(above.map(|used| (name, room.clone(), used)));
+            upward.extend(above.map(|used| (name, room.clone(), used)));
         }
     }
-    let found: Vec<_> = upwards
+    let found: Vec<_> = upward
         .iter()
         .map(|(name, from, to)| (*name, from.as_str(), to.as_str()))
         .collect();
-    assert_eq!(found, UPWARDS_LEFT, "imports that do not point down");
+    assert_eq!(found, UPWARD_LEFT, "imports that do not point down");
 }

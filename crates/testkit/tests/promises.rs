@@ -227,7 +227,7 @@ const SECURITY: &[Promise] = &[
                 "server/src/store/tls.rs",
                 &["an_authority_is_made_once_and_is_its_owners_only"],
             ),
-            (PROCESSES, &["an_agent_enrols_renews_and_is_revoked"]),
+            (PROCESSES, &["an_agent_enrolls_renews_and_is_revoked"]),
         ],
     ),
     (
@@ -267,7 +267,7 @@ const SECURITY: &[Promise] = &[
             (
                 PROCESSES,
                 &[
-                    "an_agent_enrols_renews_and_is_revoked",
+                    "an_agent_enrolls_renews_and_is_revoked",
                     "one_time_tokens_expire",
                 ],
             ),
@@ -276,14 +276,14 @@ const SECURITY: &[Promise] = &[
     ),
     (
         "**Renewal.**",
-        &[(PROCESSES, &["an_agent_enrols_renews_and_is_revoked"])],
+        &[(PROCESSES, &["an_agent_enrolls_renews_and_is_revoked"])],
     ),
     (
         "`netalytics agents revoke web-1` invalidates",
         &[(
             PROCESSES,
             &[
-                "an_agent_enrols_renews_and_is_revoked",
+                "an_agent_enrolls_renews_and_is_revoked",
                 "tokens_are_created_listed_revoked_and_audited",
             ],
         )],
@@ -293,7 +293,7 @@ const SECURITY: &[Promise] = &[
         &[(
             PROCESSES,
             &[
-                "an_agent_enrols_renews_and_is_revoked",
+                "an_agent_enrolls_renews_and_is_revoked",
                 "a_connection_ends_with_its_certificate",
             ],
         )],
@@ -314,7 +314,7 @@ const SECURITY: &[Promise] = &[
     ),
     (
         "| *agent web-1 was revoked*",
-        &[(PROCESSES, &["an_agent_enrols_renews_and_is_revoked"])],
+        &[(PROCESSES, &["an_agent_enrolls_renews_and_is_revoked"])],
     ),
     (
         "The server logs the same",
@@ -477,7 +477,7 @@ const SECURITY: &[Promise] = &[
     ),
     (
         "| the network between |",
-        &[(PROCESSES, &["an_agent_enrols_renews_and_is_revoked"])],
+        &[(PROCESSES, &["an_agent_enrolls_renews_and_is_revoked"])],
     ),
     (
         "**A compromised agent**",

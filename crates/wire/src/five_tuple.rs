@@ -380,14 +380,14 @@ mod tests {
         #[test]
         fn sorted_as_the_derived_order(a in endpoint(), b in endpoint()) {
             prop_assert_eq!(a.sorts_before(&b), a < b);
-            let neighbour = Endpoint { port: b.port, ..a };
-            prop_assert_eq!(a.sorts_before(&neighbour), a < neighbour);
+            let neighbor = Endpoint { port: b.port, ..a };
+            prop_assert_eq!(a.sorts_before(&neighbor), a < neighbor);
         }
     }
 
     /// 2^16 neighboring flows collide in the low 32 bits, and spread over 64 workers, as random numbers would.
     #[test]
-    fn neighbours_are_spread() {
+    fn neighbors_are_spread() {
         let key = |i: u32| {
             let src = Endpoint {
                 addr: Addr::v4([10, 0, 0, (i >> 12) as u8]),

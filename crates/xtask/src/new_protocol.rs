@@ -175,7 +175,7 @@ Contents of `in.pcap`: clients and servers, versions, special cases.
 
 - Where it comes from, or how it was recorded.
 - Truth: the server's own log, or another program; how `expected.jsonl` was obtained from it. Never from our own output alone.
-- Its licence.
+- Its license.
 "
     )
 }

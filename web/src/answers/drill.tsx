@@ -77,8 +77,8 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   useEffect(() => {
     const abort = new AbortController();
     void lasting(async () => {
-      const catalogue = await catalog();
-      const parsers = catalogue.parsers.filter((one) => parsersOf(query).includes(one.name));
+      const known = await catalog();
+      const parsers = known.parsers.filter((one) => parsersOf(query).includes(one.name));
       fields.value = [...new Set(parsers.flatMap((one) => one.fields.filter((field) => ["text", "ip", "bool"].includes(field.type) || /port|status|code/.test(field.name)).map((field) => field.name)))];
       // Worst first: tuples ordered by the duration of the opened number.
       const bare = column.name.replace(/^(?:p[\d.]+|avg|max|min|sum|time)_?/, "");

@@ -31,9 +31,9 @@ export function Quality({ account, job, isEnded }: { account: AccountEvent | nul
       </p>
       {sum > 0 && (
         <>
-          <div class="stack" aria-hidden="true">{parts.map(([, n, colour]) => n > 0 && <span style={{ flexGrow: String(n), background: colour }} />)}</div>
+          <div class="stack" aria-hidden="true">{parts.map(([, n, color]) => n > 0 && <span style={{ flexGrow: String(n), background: color }} />)}</div>
           <dl class="pairs">
-            {parts.map(([what, n, colour]) => <div><dt><span class="dot" aria-hidden="true" style={{ background: colour }} /> {what}</dt><dd>{many(n)}</dd></div>)}
+            {parts.map(([what, n, color]) => <div><dt><span class="dot" aria-hidden="true" style={{ background: color }} /> {what}</dt><dd>{many(n)}</dd></div>)}
           </dl>
         </>
       )}

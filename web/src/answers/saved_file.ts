@@ -59,7 +59,7 @@ function sheetOf(about: About, body: Element, isAlone: boolean): Sheet {
     .map((one) => ({ drawn: one, caption: one.closest("figure")?.getAttribute("data-caption") ?? one.closest("figure")?.querySelector("figcaption")?.textContent ?? "" }));
   const legend = [...body.querySelectorAll("table.legend tr")].map((row) => {
     const dot = row.querySelector(".dot");
-    return { colour: dot ? getComputedStyle(dot).backgroundColor : null, cells: [...row.querySelectorAll("th, td")].map((cell) => (cell.textContent ?? "").trim()) };
+    return { color: dot ? getComputedStyle(dot).backgroundColor : null, cells: [...row.querySelectorAll("th, td")].map((cell) => (cell.textContent ?? "").trim()) };
   });
   return { title: isAlone ? about.title : "", lines: isAlone ? [about.query, ...facts(about).map(([name, text]) => `${name}: ${text}`)] : [], drawings, legend };
 }
@@ -95,7 +95,7 @@ export function finding(of: Finding, body: Element): string {
   const style = getComputedStyle(document.body);
   const { drawings, legend } = sheetOf(of, body, false);
   const pictures = drawings.map(({ drawn, caption }) => `<figure>${drawn instanceof HTMLCanvasElement ? `<img alt="${html(caption)}" width="${drawn.clientWidth}" src="${drawn.toDataURL("image/png")}">` : new XMLSerializer().serializeToString(alone(drawn))}<figcaption>${html(caption)}</figcaption></figure>`);
-  const lines = legend.map(({ colour, cells }) => `<tr>${cells.map((text, i) => (i === 0 ? `<th scope="row">${colour ? `<span style="color:${colour}">&#9632;</span> ` : ""}${html(text)}</th>` : `<td class="n">${html(text)}</td>`)).join("")}</tr>`);
+  const lines = legend.map(({ color, cells }) => `<tr>${cells.map((text, i) => (i === 0 ? `<th scope="row">${color ? `<span style="color:${color}">&#9632;</span> ` : ""}${html(text)}</th>` : `<td class="n">${html(text)}</td>`)).join("")}</tr>`);
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"><meta name="viewport" content="width=device-width">
 <title>${html(title)}</title>

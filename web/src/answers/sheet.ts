@@ -12,7 +12,7 @@ export interface Sheet {
   lines: string[];
   drawings: { drawn: SVGElement | HTMLCanvasElement; caption: string }[];
   /** Rows of the legend; the first cell has the color. */
-  legend: { colour: string | null; cells: string[] }[];
+  legend: { color: string | null; cells: string[] }[];
 }
 
 interface Words {
@@ -28,7 +28,7 @@ export interface Placed {
   width: number;
   height: number;
   words: Words[];
-  dots: { x: number; y: number; colour: string }[];
+  dots: { x: number; y: number; color: string }[];
   drawings: { drawn: SVGElement | HTMLCanvasElement; y: number; width: number; height: number }[];
 }
 
@@ -92,14 +92,14 @@ export function laidOut({ title, lines, drawings, legend }: Sheet): Placed {
     y += size.height;
   });
   y += 6;
-  for (const { colour, cells } of legend) {
+  for (const { color, cells } of legend) {
     y += LINE;
-    if (colour) placed.dots.push({ x: MARGIN + 5, y: y - 4, colour });
+    if (color) placed.dots.push({ x: MARGIN + 5, y: y - 4, color });
     let x = MARGIN + 16;
     cells.forEach((cell, column) => {
       const isFirst = column === 0;
       const end = x + (columns[column] ?? 0);
-      placed.words.push({ text: visible(cell), x: isFirst ? x : end, y, size: 12, weight: colour ? 400 : 600, end: !isFirst });
+      placed.words.push({ text: visible(cell), x: isFirst ? x : end, y, size: 12, weight: color ? 400 : 600, end: !isFirst });
       x = end + 20;
     });
   }
@@ -127,7 +127,7 @@ export function toSvg({ width, height, words, dots, drawings }: Placed): string 
     for (const [name, value] of Object.entries({ x: MARGIN, y, width: w, height: h })) copy.setAttribute(name, String(value));
     root.append(copy);
   }
-  for (const { x, y, colour } of dots) root.append(make("rect", { x: x - 5, y: y - 5, width: 10, height: 10, rx: 5, fill: colour }));
+  for (const { x, y, color } of dots) root.append(make("rect", { x: x - 5, y: y - 5, width: 10, height: 10, rx: 5, fill: color }));
   for (const { text, x, y, size, weight, end } of words) root.append(make("text", { x, y, fill: ink, "font-family": font, "font-size": size, "font-weight": weight, "text-anchor": end ? "end" : "start" }, text));
   return new XMLSerializer().serializeToString(root);
 }
@@ -194,8 +194,8 @@ export function toCanvas({ width, height, words, dots, drawings }: Placed): HTML
   context.fillRect(0, 0, width, height);
   for (const { drawn, y, width: w, height: h } of drawings) if (drawn instanceof HTMLCanvasElement) context.drawImage(drawn, MARGIN, y, w, h);
     else draw(context, drawn, MARGIN, y);
-  for (const { x, y, colour } of dots) {
-    context.fillStyle = colour;
+  for (const { x, y, color } of dots) {
+    context.fillStyle = color;
     context.beginPath();
     context.arc(x, y, 5, 0, 2 * Math.PI);
     context.fill();

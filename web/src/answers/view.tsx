@@ -5,7 +5,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { may } from "../api/client";
 import type { Row } from "../api/cells";
 import type { AccountEvent, Job } from "../api/schema";
-import { colourOf } from "../common/colors";
+import { colorOf } from "../common/colors";
 import { withHist, whole, type Period } from "../results/clauses";
 import { EARLIER, periodsOf } from "../results/comparison";
 import { csv, heading, many, numeric, percentage, span, time } from "../common/format";
@@ -285,7 +285,7 @@ export function View({ query, title, file, results, isLoaded, job, recording, ac
           ) : rows.length === 0 ? (
             <Empty title={find.value !== "" ? "No matching rows" : "No rows in this window"}><p class="muted">{find.value !== "" ? (remote ? "The server searched all rows of the window." : window.left > 0 ? `Searched the ${window.rows.length} loaded rows of the open window.` : `Searched all ${window.rows.length} rows.`) : "No traffic in this window matched the query."}</p></Empty>
           ) : (
-            <Table result={result} rows={rows} need={remote?.need} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
+            <Table result={result} rows={rows} need={remote?.need} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} color={colorOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
           )
         ) : !draw ? (
           <Skeleton />

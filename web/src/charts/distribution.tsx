@@ -1,6 +1,6 @@
 // Distributions: histogram of a group, CDFs of all groups. Bucket bounds are equal in all windows.
 import type { Cell, Column, Row } from "../api/cells";
-import { colourOf, dashOf } from "../common/colors";
+import { colorOf, dashOf } from "../common/colors";
 import { heading, number, visible } from "../common/format";
 import type { Result, Win } from "../results/model";
 import { useWidth } from "../common/components";
@@ -93,7 +93,7 @@ export function Spread({ result, rows, keys }: { result: Result; rows: Row[]; ke
                   {[...merged].map(([bin, share]) => {
                     const w = Math.max(3, place(bin) - place(bin - 1 / FINE) - 1);
                     const h = Math.max(1.5, (share / peak) * (BAND - 24));
-                    return <rect x={place(bin) - w} y={(i + 1) * BAND - h} width={w} height={h} fill={colourOf(key)} />;
+                    return <rect x={place(bin) - w} y={(i + 1) * BAND - h} width={w} height={h} fill={colorOf(key)} />;
                   })}
                   <text x={left} y={i * BAND + 16} class="band">{visible(key).slice(0, Math.floor(width / 9))}</text>
                 </g>
@@ -118,7 +118,7 @@ export function Spread({ result, rows, keys }: { result: Result; rows: Row[]; ke
                   share += n;
                   path += `L${x(bound).toFixed(1)} ${(10 + (1 - share / sum) * (height - 38)).toFixed(1)}`;
                 }
-                return <path d={path} fill="none" stroke={colourOf(key)} stroke-width="2" stroke-dasharray={dashOf(key).join(" ")} />;
+                return <path d={path} fill="none" stroke={colorOf(key)} stroke-width="2" stroke-dasharray={dashOf(key).join(" ")} />;
               })}
             </svg>
             <figcaption>Cumulative distribution</figcaption>
@@ -126,7 +126,7 @@ export function Spread({ result, rows, keys }: { result: Result; rows: Row[]; ke
           <table class="plain legend">
             <caption class="hidden">Quantiles of the drawn groups</caption>
             <thead><tr><th scope="col">{heading(column)}</th>{QUANTILES.map((q) => <th scope="col" class="n">{q * 100} %</th>)}</tr></thead>
-            <tbody>{of.map(({ key, all, sum }) => <tr><th scope="row"><span class="dot" aria-hidden="true" style={{ background: colourOf(key) }} /> <bdi>{visible(key)}</bdi></th>{QUANTILES.map((q) => <td class="n">≤ {number(column.unit, quantile(all, sum, q))}</td>)}</tr>)}</tbody>
+            <tbody>{of.map(({ key, all, sum }) => <tr><th scope="row"><span class="dot" aria-hidden="true" style={{ background: colorOf(key) }} /> <bdi>{visible(key)}</bdi></th>{QUANTILES.map((q) => <td class="n">≤ {number(column.unit, quantile(all, sum, q))}</td>)}</tr>)}</tbody>
           </table>
         </>
       )}

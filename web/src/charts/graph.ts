@@ -95,7 +95,7 @@ function network(address: string, bits: "24" | "16"): string {
 /** Names and labels of hosts, from agents and DNS. */
 export class Names {
   private readonly byAddress = new Map<string, string>();
-  private readonly labelled = new Map<string, Record<string, string>>();
+  private readonly labeled = new Map<string, Record<string, string>>();
   readonly labels: string[];
 
   constructor(agents: Agent[], found: Map<string, string>) {
@@ -105,7 +105,7 @@ export class Names {
         const bare = address.replace(/\/\d+$/, "");
         if (/^127\.|^::1$|^fe80/.test(bare)) continue;
         this.byAddress.set(bare, agent.name);
-        this.labelled.set(bare, agent.labels);
+        this.labeled.set(bare, agent.labels);
       }
     }
     this.labels = [...new Set(agents.flatMap((agent) => Object.keys(agent.labels)))].sort();
@@ -119,7 +119,7 @@ export class Names {
     if (by === "24" || by === "16") return network(address, by);
     // web-1 and web-2 are web; so is web3.shop.example.
     if (by === "name") return this.of(address) === address ? network(address, "24") : this.of(address).replace(/\..*$/, "").replace(/[-_]?\d+$/, "");
-    if (by.startsWith("label.")) return this.labelled.get(address)?.[by.slice(6)] ?? network(address, "24");
+    if (by.startsWith("label.")) return this.labeled.get(address)?.[by.slice(6)] ?? network(address, "24");
     return this.of(address);
   }
 }

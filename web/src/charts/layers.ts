@@ -12,7 +12,7 @@ export function layers(hosts: string[], edges: Edge[], earlier: Map<string, numb
   const next = new Map<string, string[]>(order.map((host) => [host, []]));
   for (const { from, to } of edges) if (from !== to && !next.get(from)?.includes(to)) next.get(from)?.push(to);
   for (const all of next.values()) all.sort();
-  // An edge that closes a cycle is drawn backwards.
+  // An edge that closes a cycle is drawn backward.
   const state = new Map<string, "open" | "done">();
   const sorted: string[] = [];
   const kept = new Map<string, string[]>(order.map((host) => [host, []]));

@@ -14,7 +14,7 @@ interface Props {
   onSort(sort: Sort | null): void;
   picked: string[];
   onPick(key: string): void;
-  colour(key: string): string;
+  color(key: string): string;
   /** Values of a row's measure in previous windows, newest last. */
   course: Map<string, (number | null)[]>;
   measure: number;
@@ -120,7 +120,7 @@ export function Table(props: Props) {
                       {isMeasure && share > 0 && <span class="bar" aria-hidden="true" style={{ width: `${(share * 100).toFixed(1)}%` }} />}
                       {isKey && i === columns.indexOf(result.keyColumns[0] ?? -1) ? (
                         <button type="button" class="pick" aria-pressed={isPicked} title={`${value}\n(show in charts)`} onClick={() => props.onPick(key)}>
-                          <span class="dot" aria-hidden="true" style={{ background: props.colour(key) }} />
+                          <span class="dot" aria-hidden="true" style={{ background: props.color(key) }} />
                           <bdi>{value}</bdi>
                         </button>
                       ) : opens ? (
@@ -133,7 +133,7 @@ export function Table(props: Props) {
                     </td>
                   );
                 })}
-                {hasCourse && <td class="course"><Course of={props.course.get(key) ?? []} colour={props.colour(key)} /></td>}
+                {hasCourse && <td class="course"><Course of={props.course.get(key) ?? []} color={props.color(key)} /></td>}
               </tr>
             );
           })}
@@ -153,7 +153,7 @@ function Moved({ from, to }: { from: number | undefined; to: number | null }) {
 }
 
 /** A sparkline; gaps where there is no value. */
-function Course({ of, colour }: { of: (number | null)[]; colour: string }) {
+function Course({ of, color }: { of: (number | null)[]; color: string }) {
   const [w, h] = [96, 20];
   const there = of.filter((v) => v !== null);
   if (there.length < 2) return null;
@@ -168,5 +168,5 @@ function Course({ of, colour }: { of: (number | null)[]; colour: string }) {
       isBroken = false;
     }
   });
-  return <svg width={w} height={h} viewBox={`0 0 ${w} ${h}`} aria-hidden="true"><path d={path} fill="none" stroke={colour} stroke-width="1.5" stroke-linejoin="round" /></svg>;
+  return <svg width={w} height={h} viewBox={`0 0 ${w} ${h}`} aria-hidden="true"><path d={path} fill="none" stroke={color} stroke-width="1.5" stroke-linejoin="round" /></svg>;
 }

@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Column, Row } from "../api/cells";
-import { colourOf, dashOf } from "../common/colors";
+import { colorOf, dashOf } from "../common/colors";
 import { axisTimes, heading, logTicks, millis, number, numeric, span, visible } from "../common/format";
 import type { Result, Win } from "../results/model";
 import { useWidth } from "../common/components";
@@ -135,11 +135,11 @@ export default function Chart({ result, windows, keys, measure, isLogarithmic, e
           scales: { x: { range: (_, min, max) => [min - length / 2, max + length / 2] }, y },
           series: [
             {},
-            ...keys.map((key): uPlot.Series => ({ label: visible(key), stroke: colourOf(key), dash: dashOf(key), width: 2, points: { show: own.length < 40, size: 5, fill: colourOf(key) } })),
-            ...(earlier ? keys.map((key): uPlot.Series => ({ label: `${visible(key)}, earlier`, stroke: colourOf(key), dash: EARLIER_DASH, width: 1.5, points: { show: false } })) : []),
+            ...keys.map((key): uPlot.Series => ({ label: visible(key), stroke: colorOf(key), dash: dashOf(key), width: 2, points: { show: own.length < 40, size: 5, fill: colorOf(key) } })),
+            ...(earlier ? keys.map((key): uPlot.Series => ({ label: `${visible(key)}, earlier`, stroke: colorOf(key), dash: EARLIER_DASH, width: 1.5, points: { show: false } })) : []),
             ...(hasBand ? keys.flatMap((): uPlot.Series[] => [silent, silent]) : []),
           ],
-          bands: hasBand ? keys.map((key, i): uPlot.Band => ({ series: [bandsFrom + 1 + 2 * i, bandsFrom + 2 * i], fill: `${colourOf(key)}33` })) : [],
+          bands: hasBand ? keys.map((key, i): uPlot.Band => ({ series: [bandsFrom + 1 + 2 * i, bandsFrom + 2 * i], fill: `${colorOf(key)}33` })) : [],
           axes: [
             { ...axis, space: 90, values: (_, splits) => axisTimes(splits) },
             { ...axis, size: 78, values: (_, splits) => splits.map((split) => number(column.unit, split)), ...(isLogarithmic ? { splits: (_: uPlot, __: number, min: number, max: number) => logTicks(min, max), filter: (_: uPlot, splits: number[]) => splits } : {}) },
@@ -222,7 +222,7 @@ export default function Chart({ result, windows, keys, measure, isLogarithmic, e
               const [now, before] = [extent(own, key, measure), earlier ? extent(old, key, oldMeasure) : null];
               return (
                 <tr>
-                  <th scope="row"><span class="dot" aria-hidden="true" style={{ background: colourOf(key) }} /> <bdi>{visible(key)}</bdi></th>
+                  <th scope="row"><span class="dot" aria-hidden="true" style={{ background: colorOf(key) }} /> <bdi>{visible(key)}</bdi></th>
                   <td class="n value">{said(numeric(told?.rows.get(key)?.[measure]))}</td>
                   {earlier && <td class="n">{said(numeric(toldOld?.rows.get(key)?.[oldMeasure]))}</td>}
                   <td class="n">{said(now?.[0])}</td><td class="n">{said(now?.[1])}</td>

@@ -1,6 +1,6 @@
 // Colors of groups: the palette of Okabe and Ito, safe for color vision deficiency. A group keeps its color while the page
 // is open. Red is reserved for failures.
-const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b08900", "#7a5fb5", "#4d7f80"];
+const COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b08900", "#7a5fb5", "#4d7f80"];
 export const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const given = new Map<string, number>();
 
@@ -13,9 +13,9 @@ function place(key: string): number {
   return at;
 }
 
-export const colourOf = (key: string) => COLOURS[place(key) % COLOURS.length] as string;
+export const colorOf = (key: string) => COLORS[place(key) % COLORS.length] as string;
 /** Beyond eight groups, lines also differ by dashes. */
-export const dashOf = (key: string) => DASHES[Math.floor(place(key) / COLOURS.length) % DASHES.length] as number[];
+export const dashOf = (key: string) => DASHES[Math.floor(place(key) / COLORS.length) % DASHES.length] as number[];
 
 /** Cividis, from low to high; readable in grayscale. */
 export function heat(share: number): string {

@@ -41,7 +41,7 @@ const language = StreamLanguage.define<{ depth: number; head: boolean }>({
   },
 });
 
-const colours = HighlightStyle.define([
+const colors = HighlightStyle.define([
   { tag: tags.keyword, color: "var(--code-keyword)", fontWeight: "600" },
   { tag: tags.string, color: "var(--code-string)" },
   { tag: tags.number, color: "var(--code-number)" },
@@ -199,7 +199,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
         autocompletion({ override: [complete], selectOnOpen: false, interactionDelay: 0, icons: false, activateOnTypingDelay: 80 }),
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...standardKeymap]),
         language,
-        syntaxHighlighting(colours),
+        syntaxHighlighting(colors),
         look,
         EditorView.lineWrapping,
         EditorView.domEventHandlers({ beforeinput: typeOver }),

@@ -72,13 +72,13 @@ export function Picture({ of, query, packets }: { of: ExplainAnswer; query: stri
     y += height + GAP;
     return at;
   });
-  const centre = (boxes: Box[], i: number) => ((i + 0.5) * (WIDTH + 8)) / boxes.length - 4;
+  const center = (boxes: Box[], i: number) => ((i + 0.5) * (WIDTH + 8)) / boxes.length - 4;
   return (
     <svg class="plan-picture" viewBox={`-1 -1 ${WIDTH + 2} ${y - GAP + 2}`} role="img" aria-label={`Plan: packets, then ${of.parsers.map(({ name }) => name).join(" and ")} then ${of.processors.join(", ") || "tuples"}`}>
       <defs><marker id="on" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" class="tip" /></marker></defs>
       {all.slice(0, -1).flatMap((boxes, i) => {
         const next = all[i + 1] as Box[];
-        return boxes.flatMap((_, a) => next.map((_, b) => <path class="flow" d={`M${centre(boxes, a)} ${(ys[i] ?? 0) + (heights[i] ?? 0)}L${centre(next, b)} ${(ys[i + 1] ?? 0) - 1}`} marker-end="url(#on)" />));
+        return boxes.flatMap((_, a) => next.map((_, b) => <path class="flow" d={`M${center(boxes, a)} ${(ys[i] ?? 0) + (heights[i] ?? 0)}L${center(next, b)} ${(ys[i + 1] ?? 0) - 1}`} marker-end="url(#on)" />));
       })}
       {all.map((boxes, i) => <Stage boxes={boxes} y={ys[i] ?? 0} height={heights[i] ?? 0} />)}
     </svg>

@@ -33,7 +33,9 @@ pub enum XdpMode {
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// The interface is not an Ethernet interface.
-    #[error("AF_XDP needs one Ethernet interface, which {0} is not; use --capture af-packet for other interfaces")]
+    #[error(
+        "AF_XDP needs one Ethernet interface, which {0} is not; use --capture af-packet for other interfaces"
+    )]
     NotEthernet(String),
     /// The host would lose packets.
     #[error(

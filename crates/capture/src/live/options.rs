@@ -153,9 +153,7 @@ pub enum LiveError {
     #[error(transparent)]
     Dpdk(#[from] crate::dpdk::error::DpdkError),
     /// Not enough memory.
-    #[error(
-        "no memory for a capture buffer of {0} bytes for each worker; reduce --buffer-size"
-    )]
+    #[error("no memory for a capture buffer of {0} bytes for each worker; reduce --buffer-size")]
     NoMemory(usize),
     /// A system call failed.
     #[error("cannot {what}: {error}")]

@@ -144,7 +144,7 @@ fn load(insns: &[EbpfInstruction], frags: bool, log: &mut [u8]) -> io::Result<Ow
         expected_attach_type: ATTACH_TYPE_XDP,
         ..Default::default()
     };
-    // SAFETY: instructions, licence and log live until the call returns, and the lengths are theirs.
+    // SAFETY: instructions, license and log live until the call returns, and the lengths are theirs.
     unsafe { bpf_fd(PROG_LOAD, &attr) }
 }
 

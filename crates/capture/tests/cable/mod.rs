@@ -232,15 +232,11 @@ impl Namespaces {
         for (ns, interface) in [(monitor, "mon"), (peer, "e0"), (monitor, "lo")] {
             run(&format!("ip -n {ns} link set {interface} up"));
         }
-        for (address, neighbour) in [("10.9.0.1/24", "10.9.0.2"), ("fd09::1/64", "fd09::2")] {
-            let nodad = if neighbour.contains(':') {
-                " nodad"
-            } else {
-                ""
-            };
+        for (address, neighbor) in [("10.9.0.1/24", "10.9.0.2"), ("fd09::1/64", "fd09::2")] {
+            let nodad = if neighbor.contains(':') { " nodad" } else { "" };
             run(&format!("ip -n {peer} addr add {address} dev e0{nodad}"));
             run(&format!(
-                "ip -n {peer} neigh add {neighbour} lladdr 02:00:00:00:00:02 dev e0"
+                "ip -n {peer} neigh add {neighbor} lladdr 02:00:00:00:00:02 dev e0"
             ));
         }
         Some(net)

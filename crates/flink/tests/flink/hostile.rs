@@ -127,7 +127,7 @@ fn responses_are_bounded_in_time_and_bytes() {
 }
 
 #[test]
-fn addresses_of_others_are_recognised() {
+fn addresses_of_others_are_recognized() {
     for (info, config, words) in [
         (
             r#"{"productName":"Apache Flink","version":"1.18.1"}"#,

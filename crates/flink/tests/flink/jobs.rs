@@ -203,16 +203,13 @@ pub fn a_job_is_drained(real: &Real) {
     );
 }
 
-pub fn a_job_is_cancelled(real: &Real) {
+pub fn a_job_is_canceled(real: &Real) {
     let gateway = real.open(GatewayOptions::default());
     endless(&gateway);
     let one = run(&gateway, &real.name("it's one"));
     let other = run(&gateway, &real.name("other"));
-    assert_eq!(one.cancel().expect("it ends"), FlinkJobState::Cancelled);
-    assert_eq!(
-        one.cancel().expect("it has ended"),
-        FlinkJobState::Cancelled
-    );
+    assert_eq!(one.cancel().expect("it ends"), FlinkJobState::Canceled);
+    assert_eq!(one.cancel().expect("it has ended"), FlinkJobState::Canceled);
     assert_eq!(
         other.state().expect("watched"),
         FlinkJobState::Running,
@@ -273,7 +270,7 @@ pub fn jobs_of_the_dead_are_ended(real: &Real) {
         (ended.id.as_str(), ended.name.job.as_str()),
         (dead.id(), "left/over")
     );
-    assert_eq!(ended.outcome, Ok(FlinkJobState::Cancelled));
+    assert_eq!(ended.outcome, Ok(FlinkJobState::Canceled));
     let [(id, name)] = &found.elsewhere[..] else {
         panic!("{found:?}")
     };
@@ -289,7 +286,7 @@ pub fn jobs_of_the_dead_are_ended(real: &Real) {
             "{}",
             job.name()
         );
-        assert_eq!(job.cancel().expect("it ends"), FlinkJobState::Cancelled);
+        assert_eq!(job.cancel().expect("it ends"), FlinkJobState::Canceled);
     }
     let found = gateway.end_left_over(&real.machine).expect("listed");
     assert!(

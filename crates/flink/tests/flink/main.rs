@@ -28,8 +28,8 @@ fn a_real_flink_runs_and_ends_jobs_and_survives() {
             jobs::a_job_is_drained,
         ),
         (
-            "a job is cancelled, and another one found by its name",
-            jobs::a_job_is_cancelled,
+            "a job is canceled, and another one found by its name",
+            jobs::a_job_is_canceled,
         ),
         (
             "jobs of dead processes are ended, others left alone",

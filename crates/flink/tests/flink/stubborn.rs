@@ -79,8 +79,8 @@ fn job(gateway: &Fake, cluster: Option<&Fake>, ending: Duration) -> FlinkJob {
 #[test]
 fn jobs_are_canceled_at_the_cluster_if_the_gateway_fails() {
     let (gateway, cluster) = stubborn(Heeds::Cluster);
-    let cancelled = job(&gateway, Some(&cluster), Duration::from_secs(60)).cancel();
-    assert_eq!(cancelled, Ok(FlinkJobState::Cancelled));
+    let canceled = job(&gateway, Some(&cluster), Duration::from_secs(60)).cancel();
+    assert_eq!(canceled, Ok(FlinkJobState::Canceled));
     let (gateway, cluster) = stubborn(Heeds::Cluster);
     let drained = job(&gateway, Some(&cluster), Duration::from_secs(60))
         .stop_with_drain()
@@ -99,7 +99,7 @@ fn jobs_that_do_not_end_are_reported_in_time() {
         for (ended, words) in [
             (
                 job.cancel().map(|_| ()),
-                "is still running 1 s after it should have been cancelled",
+                "is still running 1 s after it should have been canceled",
             ),
             (
                 job.stop_with_drain().map(|_| ()),

@@ -36,7 +36,7 @@ pub fn a_killed_taskmanager(real: &Real) {
         .wait(PATIENCE, |state| *state == FlinkJobState::Running)
         .expect("watched");
     assert_eq!(state, FlinkJobState::Running);
-    assert_eq!(job.cancel().expect("it ends"), FlinkJobState::Cancelled);
+    assert_eq!(job.cancel().expect("it ends"), FlinkJobState::Canceled);
 }
 
 pub fn a_killed_gateway(real: &Real) {

@@ -10,7 +10,7 @@ use crate::packets::{MaskedBits, MatchField, ModelPacket, PacketCube, PacketRegi
 /// Maximum switches on a path; more mean a loop.
 const HOPS_MAX: usize = 16;
 /// Maximum behaviors examined per box.
-const BEHAVIOURS_MAX: usize = 100_000;
+const BEHAVIORS_MAX: usize = 100_000;
 
 /// Index of a switch, and one of its ports.
 pub type At = (usize, u32);
@@ -117,10 +117,10 @@ impl SwitchNetwork {
         let mut next = 0;
         while let Some(&at) = reached.get(next) {
             next += 1;
-            for (_, (neighbour, _)) in self.ends(at) {
-                if distance[neighbour] == usize::MAX {
-                    distance[neighbour] = distance[at] + 1;
-                    reached.push(neighbour);
+            for (_, (neighbor, _)) in self.ends(at) {
+                if distance[neighbor] == usize::MAX {
+                    distance[neighbor] = distance[at] + 1;
+                    reached.push(neighbor);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl SwitchNetwork {
 
     /// All possible behaviors of packets that enter at a port.
     #[must_use]
-    pub fn behaviours(
+    pub fn behaviors(
         &self,
         (switch, port): At,
         region: &PacketRegion,
@@ -195,7 +195,7 @@ impl SwitchNetwork {
                 }
                 all.extend(so_far);
             }
-            if all.len() > BEHAVIOURS_MAX {
+            if all.len() > BEHAVIORS_MAX {
                 return vec![nothing(
                     class.region,
                     vec!["it has too many possible paths to examine".to_owned()],

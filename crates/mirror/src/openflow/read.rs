@@ -326,7 +326,7 @@ fn set_field(after: &str, text: &str) -> Option<FlowAction> {
         let vid = number(value).filter(|vid| *vid <= 0x1fff)?;
         return Some(set(MatchField::Vlan, vid | TAGGED, text));
     }
-    let is_modelled = NAMES.iter().any(|(known, ..)| *known == name);
+    let is_modeled = NAMES.iter().any(|(known, ..)| *known == name);
     let Some((field, bits)) = condition(name, value) else {
         let is_free = name.starts_with("reg")
             || [
@@ -338,7 +338,7 @@ fn set_field(after: &str, text: &str) -> Option<FlowAction> {
                 "nw_ttl",
             ]
             .contains(&name);
-        return (is_free && !is_modelled).then(|| FlowAction::Change(text.to_owned()));
+        return (is_free && !is_modeled).then(|| FlowAction::Change(text.to_owned()));
     };
     let width = if NAMES
         .iter()

@@ -76,9 +76,9 @@ impl Monitor {
             at,
             segment,
             payload,
-            is_tunnelled,
+            is_tunneled,
         } = prepared;
-        if is_tunnelled {
+        if is_tunneled {
             let networks = &mut self.networks;
             let mut enter = FlowPrefetcher {
                 table,
@@ -266,7 +266,7 @@ impl PreparedPacket {
             at: HashedKey::of(packet, 0, seed),
             segment: FastPathSegment::of(packet),
             payload: payload_offset(captured, packet),
-            is_tunnelled: !packet.tunnel.is_none(),
+            is_tunneled: !packet.tunnel.is_none(),
         }
     }
 

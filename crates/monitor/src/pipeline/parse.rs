@@ -132,11 +132,11 @@ impl Monitor {
     ) -> Option<ParserEvent<'a>> {
         match (&mut self.table.state_mut(idx).stream, input) {
             (_, ParserEvent::Bytes(segment)) => {
-                return self.recognise(idx, side, segment).map(ParserEvent::Bytes);
+                return self.recognize(idx, side, segment).map(ParserEvent::Bytes);
             }
             (_, ParserEvent::Datagram(segment, cut)) => {
                 return self
-                    .recognise(idx, side, segment)
+                    .recognize(idx, side, segment)
                     .map(|rest| ParserEvent::Datagram(rest, cut));
             }
             (FlowProtocol::Probing(probing), ParserEvent::Gap(gap)) => {
@@ -162,7 +162,7 @@ impl Monitor {
 
     /// Runs protocol recognition on these bytes. After a match, passes the held bytes to the parser and
     /// returns the remaining ones. A PROXY protocol header is removed first.
-    fn recognise<'a>(
+    fn recognize<'a>(
         &mut self,
         idx: FlowIdx,
         side: FlowSide,

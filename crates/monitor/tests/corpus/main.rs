@@ -22,7 +22,7 @@ mod ports;
 mod postgresql;
 mod proxied;
 mod quic;
-mod recognised;
+mod recognized;
 mod redis;
 mod roles;
 mod support;

@@ -27,14 +27,14 @@ const POLICY: &str = "/etc/netalytics/agent.toml";
 
 /// Runs the agent.
 pub fn agent(flags: &AgentFlags) -> anyhow::Result<CommandOutcome> {
-    if let Some(AgentVerb::Enrol {
+    if let Some(AgentVerb::Enroll {
         server,
         token_file,
         ca,
         folder,
     }) = &flags.what
     {
-        return enrol(
+        return enroll(
             server,
             token_file.as_ref(),
             ca.as_ref(),
@@ -143,7 +143,7 @@ fn policy(named: Option<&Path>) -> anyhow::Result<HostPolicy> {
 }
 
 /// Enrolls this host.
-fn enrol(
+fn enroll(
     url: &str,
     token_file: Option<&PathBuf>,
     ca: Option<&PathBuf>,
@@ -159,7 +159,7 @@ fn enrol(
         .enable_all()
         .build();
     let runtime = runtime.context("cannot start the event loop")?;
-    let enrolled = runtime.block_on(agent::enrol::enrol(url, &token, ca, folder));
+    let enrolled = runtime.block_on(agent::enroll::enroll(url, &token, ca, folder));
     let peer = enrolled
         .map_err(|why| anyhow!("this host has not enrolled: {why}"))?
         .peer;
@@ -226,7 +226,7 @@ fn server(
     };
     if tls.is_some() && token.is_none() && credentials.is_none() {
         return Err(wrong_flags(
-            "this host has not enrolled: use netalytics agent enrol, or --token-file FILE with a token of the role agent",
+            "this host has not enrolled: use netalytics agent enroll, or --token-file FILE with a token of the role agent",
         ));
     }
     ServerEndpoint::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))

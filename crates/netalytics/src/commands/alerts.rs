@@ -168,7 +168,9 @@ fn test(
     if outcome["taken"] == true {
         Ok(CommandOutcome::Done)
     } else {
-        output::complain(&format!("receiver {receiver} did not accept the notification"));
+        output::complain(&format!(
+            "receiver {receiver} did not accept the notification"
+        ));
         Ok(CommandOutcome::Incomplete)
     }
 }

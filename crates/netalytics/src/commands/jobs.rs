@@ -135,7 +135,7 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<CommandOutcome> {
     let remote = ServerClient::of(&flags.server)?;
     match &flags.what {
         None => {}
-        Some(AgentsVerb::Enrol { name, expires, out }) => {
+        Some(AgentsVerb::Enroll { name, expires, out }) => {
             let file = out.as_deref().map(SecretFile::create).transpose()?;
             let asked = json!({ "agent": name, "expires_in_seconds": expires.unsigned_abs().div_ceil(1_000_000_000) });
             let made = remote.json("POST", "/api/v1/enrolments", Some(&asked))?;

@@ -30,7 +30,7 @@ pub fn hush() {
 
 /// Runs the program; a panic is reported as an error.
 pub fn told(run: impl FnOnce() -> ExitCode) -> ExitCode {
-    // No state that may be inconsistent is used afterwards.
+    // No state that may be inconsistent is used afterward.
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let place = PLACE.take().unwrap_or_default();
         let words = words(&*panic);

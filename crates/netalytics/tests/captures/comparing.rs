@@ -378,12 +378,7 @@ fn checks_end_with_their_exit_codes() {
         2,
         "have no column `p98`",
     );
-    ends(
-        PAGES,
-        &["--assert", "p99 < 50"],
-        2,
-        "a number needs a unit",
-    );
+    ends(PAGES, &["--assert", "p99 < 50"], 2, "a number needs a unit");
     ends(PAGES, &[], 2, "--assert");
     ends("PARSE http", &["--assert", "rows > 0"], 2, "add PROCESS");
     ends(

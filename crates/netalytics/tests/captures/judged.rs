@@ -235,10 +235,10 @@ fn statements_are_those_of_postgresql() {
     assert_eq!(by_port(got), want);
     let failed_logins = |row: &&Value| row["command"] == "login" && row["error_code"] == "28P01";
     assert_eq!(rows.iter().filter(failed_logins).count(), 1);
-    let cancelled = rows.iter().find(|row| row["error_code"] == "57014");
+    let canceled = rows.iter().find(|row| row["error_code"] == "57014");
     let by = rows.iter().find(|row| row["command"] == "cancel");
     let pid = |row: Option<&Value>| row.map(|row| row["backend_pid"].as_u64());
-    assert_eq!(pid(cancelled), pid(by));
+    assert_eq!(pid(canceled), pid(by));
     assert!(by.is_some(), "a CancelRequest");
 }
 

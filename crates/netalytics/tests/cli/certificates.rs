@@ -92,23 +92,14 @@ fn operator_certificate_is_reloaded_without_disconnects() {
     // The token of such a server names no authority: the operator's is given.
     let token = server.one_time_token(&folder, "web-1");
     let own = folder.path("web-1");
-    let enrol = [
-        "agent",
-        "enrol",
-        "--server",
-        &server.url,
-        "--token-file",
-        &token,
-        "--folder",
-        &own,
-    ];
+    let enroll = server.enroll(&token, &own);
     check(
-        &enrol,
+        &enroll,
         1,
         &["was signed by an authority that is not trusted here"],
     );
     check(
-        &[&enrol[..], &["--ca", &ca]].concat(),
+        &[&enroll[..], &["--ca", &ca]].concat(),
         0,
         &["this host is agent web-1"],
     );
@@ -177,12 +168,12 @@ fn five_commands_set_up_tls() {
         command
     };
     let commands = commands(include_str!("../../../../docs/security.md"));
-    let [serve, ca, invite, enrol, agent] = commands[..] else {
+    let [serve, ca, invite, enroll, agent] = commands[..] else {
         panic!("five commands: {commands:?}")
     };
     let served = Heard::of(&mut shell(&format!("exec {serve}")));
     served.says("serving on https://");
-    for line in [ca, invite, enrol] {
+    for line in [ca, invite, enroll] {
         let ran = shell(line).output().expect("a shell");
         assert!(
             ran.status.success(),

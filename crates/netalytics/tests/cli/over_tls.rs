@@ -300,7 +300,7 @@ fn tokens_come_to_files_that_only_their_owner_reads() {
     let made = server.ask(&["tokens", "create", "shop", "--role", "view", "--out", &file]);
     assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
     let invited = folder.path("web-1.token");
-    let made = server.ask(&["agents", "enrol", "web-1", "--out", &invited]);
+    let made = server.ask(&["agents", "enroll", "web-1", "--out", &invited]);
     assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
     for path in [&file, &invited] {
         assert_eq!(

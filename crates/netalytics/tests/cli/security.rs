@@ -9,7 +9,7 @@ use super::tls_server::{Heard, Server, has_ended, printed};
 use super::{BINARY, Folder, check, run};
 
 #[test]
-fn an_agent_enrols_renews_and_is_revoked() {
+fn an_agent_enrolls_renews_and_is_revoked() {
     let folder = Folder::new();
     let server = Server::start(&folder, "server", &["--agent-certificates", "6s"]);
     let host = server.url.trim_start_matches("https://").to_owned();
@@ -75,17 +75,7 @@ fn an_agent_enrols_renews_and_is_revoked() {
         .expect("signed by the authority");
     // The token was valid once.
     let token = folder.path("web-1.token");
-    let again = [
-        "agent",
-        "enrol",
-        "--server",
-        &server.url,
-        "--token-file",
-        &token,
-        "--folder",
-        &own,
-    ];
-    check(&again, 1, &["unknown one-time token"]);
+    check(&server.enroll(&token, &own), 1, &["unknown one-time token"]);
     // A certificate is valid only for an agent's connection.
     let jobs = format!("{}/api/v1/jobs", server.url);
     let curl = ["-sS", "--cacert", &server.ca, "--cert", &identity, &jobs];
@@ -193,7 +183,7 @@ fn one_time_tokens_expire() {
     let token = folder.path("web-1.token");
     let invited = server.ask(&[
         "agents",
-        "enrol",
+        "enroll",
         "web-1",
         "--expires",
         "1s",
@@ -203,18 +193,8 @@ fn one_time_tokens_expire() {
     assert_eq!(invited.code, 0, "{}", invited.err);
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let own = folder.path("web-1");
-    let enrol = [
-        "agent",
-        "enrol",
-        "--server",
-        &server.url,
-        "--token-file",
-        &token,
-        "--folder",
-        &own,
-    ];
     check(
-        &enrol,
+        &server.enroll(&token, &own),
         1,
         &["unknown one-time token: it was used or has expired"],
     );

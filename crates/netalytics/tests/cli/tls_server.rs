@@ -155,27 +155,31 @@ impl Server {
     }
 
     pub(super) fn one_time_token(&self, folder: &Folder, agent: &str) -> String {
-        let ran = self.ask(&["agents", "enrol", agent]);
+        let ran = self.ask(&["agents", "enroll", agent]);
         assert_eq!(ran.code, 0, "{}", ran.err);
         folder.file(&format!("{agent}.token"), ran.out.as_bytes())
+    }
+
+    /// Arguments that enroll an agent with the token in the file `token`; `own`: folder of the agent.
+    pub(super) fn enroll<'a>(&'a self, token: &'a str, own: &'a str) -> [&'a str; 8] {
+        [
+            "agent",
+            "enroll",
+            "--server",
+            &self.url,
+            "--token-file",
+            token,
+            "--folder",
+            own,
+        ]
     }
 
     /// An agent's folder with a certificate.
     pub(super) fn enrolled(&self, folder: &Folder, agent: &str) -> String {
         let token = self.one_time_token(folder, agent);
         let own = folder.path(agent);
-        let enrol = [
-            "agent",
-            "enrol",
-            "--server",
-            &self.url,
-            "--token-file",
-            &token,
-            "--folder",
-            &own,
-        ];
         check(
-            &enrol,
+            &self.enroll(&token, &own),
             0,
             &[&format!(
                 "this host is agent {agent}; its certificate is valid until"

@@ -1,5 +1,5 @@
 //! The use case of examples/autoscaling (docs/use-cases.md), short: what was counted is what the web servers have logged, also
-//! though the server was killed; pages that are hot get replicas and lose them afterwards, without swinging; and no client saw anything of it.
+//! though the server was killed; pages that are hot get replicas and lose them afterward, without swinging; and no client saw anything of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -88,7 +88,7 @@ fn replicas_follow_load_and_clients_notice_nothing() {
         "hot pages were on all of them: {servers:?}"
     );
 
-    // Up while hot, down afterwards, without oscillation; each page has the last decision.
+    // Up while hot, down afterward, without oscillation; each page has the last decision.
     let mut decisions = rows("decisions.jsonl");
     decisions.reverse();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -47,12 +47,12 @@ fn make_tunnels(net: &Net) -> BTreeSet<&'static str> {
             ip(&format!("-n {ns} addr add 10.{subnet}.0.2/24 dev {device}"))?;
             ip(&format!("-n {ns} link set {device} up"))?;
             // The other end does not respond.
-            let neighbour =
+            let neighbor =
                 format!("-n {ns} neigh add 10.{subnet}.0.1 lladdr 02:00:00:00:00:01 dev {device}");
             if called.contains("ipip") {
                 Ok(())
             } else {
-                ip(&neighbour)
+                ip(&neighbor)
             }
         };
         match make() {

@@ -87,7 +87,7 @@ pub enum HttpSuccessor {
     /// An unknown protocol.
     Unread,
     /// A tunnel opened by CONNECT, with any protocol.
-    Tunnelled,
+    Tunneled,
 }
 
 impl Default for HttpConnection {
@@ -188,7 +188,7 @@ impl StreamParser for HttpConnection {
     }
 
     fn hands_over(&self) -> bool {
-        self.behind == HttpSuccessor::Tunnelled
+        self.behind == HttpSuccessor::Tunneled
     }
 }
 

@@ -148,7 +148,7 @@ impl HttpConnection {
         let is_tunnel = method == Some(HttpMethod::Connect) && (200..300).contains(&status);
         if status == 101 || is_tunnel {
             self.behind = if is_tunnel {
-                HttpSuccessor::Tunnelled
+                HttpSuccessor::Tunneled
             } else {
                 HttpSuccessor::Unread
             };

@@ -469,7 +469,7 @@ fn quality(
     };
     match () {
         () if midstream => TupleQuality::Midstream,
-        () if transaction.resynchronised() => TupleQuality::Resync,
+        () if transaction.resynchronized() => TupleQuality::Resync,
         () if request.extent.gap || response.extent.gap => TupleQuality::GapBody,
         () if response_time(transaction).is_some_and(|time| time < 0) => TupleQuality::Untimed,
         () => TupleQuality::Exact,

@@ -149,7 +149,7 @@ fn quality(
             .is_none_or(|r| r.seen == MessageCompleteness::Whole && transaction.response_ended());
     match () {
         () if midway && response.is_some() => TupleQuality::Midstream,
-        () if transaction.resynchronised() && response.is_some() => TupleQuality::Resync,
+        () if transaction.resynchronized() && response.is_some() => TupleQuality::Resync,
         () if !is_whole => TupleQuality::GapBody,
         () if response_time(transaction).is_some_and(|ns| ns < 0) => TupleQuality::Untimed,
         () if transfer_time(transaction).is_some_and(|ns| ns < 0) => TupleQuality::Untimed,

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_recognised_anywhere() {
+    fn requests_are_recognized_anywhere() {
         for text in [
             "set k 0 0 3\r\n",
             "set k 0 -1 3 noreply\r\nabc\r\n",

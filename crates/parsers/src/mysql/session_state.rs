@@ -171,7 +171,7 @@ impl MysqlSessionState {
         let time = response.and_then(|r| tuples::response_time(request, r));
         match () {
             () if midstream && first => TupleQuality::Midstream,
-            () if transaction.resynchronised() => TupleQuality::Resync,
+            () if transaction.resynchronized() => TupleQuality::Resync,
             () if holed => TupleQuality::GapBody,
             () if time.is_some_and(|time| time < 0) => TupleQuality::Untimed,
             () => TupleQuality::Exact,

@@ -462,16 +462,16 @@ fn under_load_as_many_are_paired_as_there_is_room_for() {
         );
     };
     let in_order = |xid| xid;
-    let backwards_by_16 = |xid| xid ^ 15;
+    let backward_by_16 = |xid| xid ^ 15;
     check(100, in_order, 0, 4000);
-    check(100, backwards_by_16, 0, 4000);
+    check(100, backward_by_16, 0, 4000);
     for ahead in [500, 1000, 2000] {
         check(ahead, in_order, 0, 4000 * room / ahead);
-        check(ahead, backwards_by_16, 0, 4000 * room / ahead);
+        check(ahead, backward_by_16, 0, 4000 * room / ahead);
     }
     // Unanswered calls are removed eventually.
     check(100, in_order, 100, 3600);
-    check(100, backwards_by_16, 200, 3200);
+    check(100, backward_by_16, 200, 3200);
     check(500, in_order, 100, 3600 * room / 500 / 2);
 }
 

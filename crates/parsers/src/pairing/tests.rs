@@ -101,7 +101,7 @@ impl PairingTestEnds {
 /// messages.
 fn hand_out(transactions: &mut TransactionQueue<char, char>, out: &mut Vec<String>) {
     transactions.hand_out(|t| {
-        let resync = if t.resynchronised() && t.request().is_some() && t.response().is_some() {
+        let resync = if t.resynchronized() && t.request().is_some() && t.response().is_some() {
             "'"
         } else {
             ""

@@ -148,7 +148,7 @@ impl<Q, R> PairedTransaction<Q, R> {
 
     /// Found after missing messages: the request by a search, or the pair by other evidence than counting.
     #[inline]
-    pub fn resynchronised(&self) -> bool {
+    pub fn resynchronized(&self) -> bool {
         self.recounted || self.found
     }
 

@@ -175,7 +175,7 @@ impl PostgresSessionState {
             request.seen != MessageCompleteness::Whole || response.is_some_and(|r| r.holed);
         match () {
             () if midstream && is_first => TupleQuality::Midstream,
-            () if transaction.resynchronised() => TupleQuality::Resync,
+            () if transaction.resynchronized() => TupleQuality::Resync,
             () if is_holed => TupleQuality::GapBody,
             () => TupleQuality::Exact,
         }

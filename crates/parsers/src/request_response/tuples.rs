@@ -113,7 +113,7 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
             transaction.outcome() == TransactionOutcome::Silent && transaction.request_ended();
         row.quality = match (request, response) {
             (Some(_), Some(_)) if midway => TupleQuality::Midstream,
-            (Some(_), Some(_)) if transaction.resynchronised() => TupleQuality::Resync,
+            (Some(_), Some(_)) if transaction.resynchronized() => TupleQuality::Resync,
             (Some(q), Some(r))
                 if q.seen != MessageCompleteness::Whole || r.seen != MessageCompleteness::Whole =>
             {

@@ -11,7 +11,7 @@ pub struct PlacementCost {
     /// Tuples from monitors to aggregators, the figure used by NetAlytics.
     pub extracted: LinkTraffic,
     /// Tuples from aggregators to processors.
-    pub analysed: LinkTraffic,
+    pub analyzed: LinkTraffic,
     /// Monitors.
     pub monitors: usize,
     /// Aggregators.
@@ -41,7 +41,7 @@ pub fn cost(network: &TreeNetwork, placed: &Placement) -> PlacementCost {
         extracted: sent(network, &placed.aggregation, |from| {
             placed.monitors[from].host
         }),
-        analysed: sent(network, &placed.processing, |from| {
+        analyzed: sent(network, &placed.processing, |from| {
             placed.aggregation.engines[from].host
         }),
         monitors: placed.monitors.len(),

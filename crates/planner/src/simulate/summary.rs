@@ -64,7 +64,7 @@ fn point(study: &PlacementStudy, runs: &[&StudyRun]) -> StudyPoint {
     };
     let share = |weights: LinkWeights, legs: usize| {
         figure(&|run| {
-            let legs = &[run.cost.extracted, run.cost.analysed][..legs];
+            let legs = &[run.cost.extracted, run.cost.analyzed][..legs];
             100.0 * legs.iter().map(|leg| leg.weighed(weights)).sum::<f64>() / study.workload.mbps
         })
     };

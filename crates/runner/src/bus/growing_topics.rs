@@ -11,21 +11,21 @@ use super::lane::TopicRecords;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Creates the decoder of a topic's records.
-pub type Recognise = Box<dyn Fn(&str, &Engine) -> TopicRecords>;
+pub type Recognize = Box<dyn Fn(&str, &Engine) -> TopicRecords>;
 
 /// See the module documentation.
 pub struct GrowingTopics {
     there: TopicAdmin,
     /// Topics with the number of partitions being read.
     read: Vec<(String, i32)>,
-    records: Recognise,
+    records: Recognize,
     looked: Instant,
 }
 
 impl GrowingTopics {
     /// Watches topics whose partitions in `read` are already read. `there` is queried every few seconds, synchronously.
     #[must_use]
-    pub fn new(there: TopicAdmin, read: Vec<(String, i32)>, records: Recognise) -> GrowingTopics {
+    pub fn new(there: TopicAdmin, read: Vec<(String, i32)>, records: Recognize) -> GrowingTopics {
         GrowingTopics {
             there,
             read,

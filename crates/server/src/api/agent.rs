@@ -114,7 +114,7 @@ impl AgentIdentity {
         match self {
             AgentIdentity::Certificate(peer) => {
                 let peer = peer.clone();
-                app.run(move |service| service.enrolments.is_enrolled(&peer))
+                app.run(move |service| service.enrollments.is_enrolled(&peer))
                     .await
             }
             AgentIdentity::Token(access) => {

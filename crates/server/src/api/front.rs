@@ -26,7 +26,7 @@ pub async fn icon(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Respo
 }
 
 /// Licenses of the page's dependencies.
-pub async fn licences(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Response {
+pub async fn licenses(State(app): State<Arc<AppState>>, headers: HeaderMap) -> Response {
     app.assets
         .answer("LICENSES.txt", &headers)
         .unwrap_or_else(nothing)

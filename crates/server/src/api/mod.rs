@@ -12,7 +12,7 @@ mod assets;
 mod caller;
 mod catalog;
 mod connections;
-mod enrolments;
+mod enrollments;
 mod failure;
 mod flows;
 mod front;
@@ -252,7 +252,7 @@ fn router(app: Arc<AppState>) -> Router {
     let timed = Router::new()
         .route("/", get(front::home))
         .route("/favicon.svg", get(front::icon))
-        .route("/LICENSES.txt", get(front::licences))
+        .route("/LICENSES.txt", get(front::licenses))
         .route("/assets/{name}", get(front::file))
         .route("/status", get(page::status))
         .route("/login", post(page::login))
@@ -293,11 +293,11 @@ fn router(app: Arc<AppState>) -> Router {
         .route("/api/v1/audit", get(tokens::audit))
         .route(
             "/api/v1/enrolments",
-            get(enrolments::list).post(enrolments::invite),
+            get(enrollments::list).post(enrollments::invite),
         )
-        .route("/api/v1/enrolments/{agent}", delete(enrolments::revoke))
-        .route("/api/v1/enrol", post(enrolments::enrol))
-        .route("/api/v1/renew", post(enrolments::renew))
+        .route("/api/v1/enrolments/{agent}", delete(enrollments::revoke))
+        .route("/api/v1/enrol", post(enrollments::enroll))
+        .route("/api/v1/renew", post(enrollments::renew))
         .route("/api/v1/alerts", get(alerts::list))
         .route(
             "/api/v1/alert-rules",

@@ -12,7 +12,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::failure::ApiFailure;
 use super::{
-    actions, alerts, enrolments, flows, help, jobs, metrics, network, past, recordings, rows,
+    actions, alerts, enrollments, flows, help, jobs, metrics, network, past, recordings, rows,
     stream, stream_events, tokens,
 };
 
@@ -33,7 +33,7 @@ use super::{
         alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,
         alerts::test_receiver,
         actions::list, actions::create, actions::show, actions::remove, actions::decisions,
-        enrolments::invite, enrolments::list, enrolments::revoke, enrolments::enrol, enrolments::renew,
+        enrollments::invite, enrollments::list, enrollments::revoke, enrollments::enroll, enrollments::renew,
     ),
     components(schemas(
         rows::RowsAnswer, past::PastAnswer,

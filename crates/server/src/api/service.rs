@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::gateway::fleet::Fleet;
 use crate::jobs::action_requests::ActionRequests;
 use crate::jobs::audit_trail::AuditTrail;
-use crate::jobs::enrolment::EnrolmentRequests;
+use crate::jobs::enrollment::EnrollmentRequests;
 use crate::jobs::job_requests::{JobQuotas, JobRequests};
 use crate::jobs::limits::ServiceLimits;
 use crate::jobs::rule_requests::RuleRequests;
@@ -31,7 +31,7 @@ pub struct Service {
     pub(crate) actions: ActionRequests,
     pub(crate) past: PastQueries,
     pub(crate) recordings: RecordingRequests,
-    pub(crate) enrolments: EnrolmentRequests,
+    pub(crate) enrollments: EnrollmentRequests,
     pub(crate) audit: AuditTrail,
     pub(crate) jobs: Arc<JobRequests>,
     /// Metrics of results.
@@ -119,7 +119,7 @@ impl Service {
                 hub.clone(),
                 limits.past,
             ),
-            enrolments: EnrolmentRequests::new(store.enrolments.clone()),
+            enrollments: EnrollmentRequests::new(store.enrollments.clone()),
             audit: AuditTrail::new(store.audit.clone()),
             jobs,
             shown: ResultsMetricsPage::default(),

@@ -133,7 +133,8 @@ impl JobRequests {
 
     /// Adds state that is not in the store to a job, if it exists.
     fn completed(&self, id: JobId, job: Option<Job>) -> Result<Job, ServiceError> {
-        let mut job = [job.ok_or_else(|| ServiceError::Unknown(format!("job {id} does not exist")))?];
+        let mut job =
+            [job.ok_or_else(|| ServiceError::Unknown(format!("job {id} does not exist")))?];
         self.complete(&mut job)?;
         let [job] = job;
         Ok(job)
@@ -152,9 +153,7 @@ impl JobRequests {
                 && self.may_see(who, job)
         };
         let found = all.into_iter().find(is_meant);
-        found.ok_or_else(|| {
-            ServiceError::Unknown(format!("no standing job {name} is running"))
-        })
+        found.ok_or_else(|| ServiceError::Unknown(format!("no standing job {name} is running")))
     }
 
     /// Adds state that is not in the store to jobs.

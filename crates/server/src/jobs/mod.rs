@@ -1,9 +1,9 @@
-//! Requests about jobs: submission, permissions, quotas, leases, stop; their alert rules and actions; enrolment of
+//! Requests about jobs: submission, permissions, quotas, leases, stop; their alert rules and actions; enrollment of
 //! agents. Without sockets.
 
 pub(crate) mod action_requests;
 pub(crate) mod audit_trail;
-pub(crate) mod enrolment;
+pub(crate) mod enrollment;
 pub(crate) mod job_requests;
 mod leases;
 pub(crate) mod limits;

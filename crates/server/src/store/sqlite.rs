@@ -7,7 +7,7 @@ mod alerts;
 mod audit;
 mod controls;
 mod deliveries;
-mod enrolments;
+mod enrollments;
 mod frames;
 mod jobs;
 mod results;
@@ -31,7 +31,7 @@ pub use alerts::{AlertStore, NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::{AuditEntry, AuditLog};
 pub use controls::ControlStore;
 pub use deliveries::{DeliveryPosition, DeliveryStore, StoredOutlet};
-pub use enrolments::{EnrolledAgent, EnrolmentStore};
+pub use enrollments::{EnrolledAgent, EnrollmentStore};
 pub use frames::{CommitProgress, FrameFilter, FrameStore, JoinedFrames, LaneMark, NewFrame};
 pub use jobs::{JobQuery, JobStore, KeyLookup, NewJob};
 pub use results::{KeptResult, NewTail, ResultStore, RowTail};
@@ -85,7 +85,7 @@ pub struct ServerStore {
     /// Sessions of browsers.
     pub sessions: SessionStore,
     /// Invitations and enrollments of agents.
-    pub enrolments: EnrolmentStore,
+    pub enrollments: EnrollmentStore,
     /// The audit log.
     pub audit: AuditLog,
 }
@@ -186,7 +186,7 @@ impl ServerStore {
                 database: database.clone(),
                 unkept: Arc::default(),
             },
-            enrolments: EnrolmentStore {
+            enrollments: EnrollmentStore {
                 database: database.clone(),
             },
             audit: AuditLog {

@@ -61,10 +61,10 @@ impl SqlPrinter<'_> {
             return "CAST(NULL AS STRING)".into();
         };
         let piece = if from_end {
-            let backwards: String = separator.chars().rev().collect();
+            let backward: String = separator.chars().rev().collect();
             format!(
                 "REVERSE(SPLIT_INDEX(REVERSE({of}), {}, {index}))",
-                text(&backwards)
+                text(&backward)
             )
         } else {
             format!("SPLIT_INDEX({of}, {}, {index})", text(separator))

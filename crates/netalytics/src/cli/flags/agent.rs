@@ -64,8 +64,9 @@ pub struct AgentFlags {
 /// Subcommands of `agent`.
 #[derive(Debug, Subcommand)]
 pub enum AgentVerb {
-    /// Create a key on this host and get a certificate for it, with a token of `netalytics agents enrol NAME`
-    Enrol {
+    /// Create a key on this host and get a certificate for it, with a token of `netalytics agents enroll NAME`
+    #[command(alias = "enrol")]
+    Enroll {
         /// Server: https://HOST:PORT
         #[arg(long, value_name = "URL")]
         server: String,

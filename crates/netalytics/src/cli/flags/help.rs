@@ -181,7 +181,7 @@ Examples:
 pub const AGENT_EXAMPLES: &str = "\
 Examples:
   netalytics agent --server http://127.0.0.1:7979 --token-file agent.token
-  netalytics agent enrol --server https://netalytics.example:7979 --token-file web-1.token
+  netalytics agent enroll --server https://netalytics.example:7979 --token-file web-1.token
   netalytics agent --server https://netalytics.example:7979";
 /// Below the help of `serve`.
 pub const SERVE_EXAMPLES: &str = "\
@@ -205,7 +205,7 @@ Examples:
 pub const AGENTS_EXAMPLES: &str = "\
 Examples:
   NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl
-  netalytics agents enrol web-1 --server https://netalytics.example:7979 --ca ca.pem --out web-1.token
+  netalytics agents enroll web-1 --server https://netalytics.example:7979 --ca ca.pem --out web-1.token
   netalytics agents revoke web-1 --server https://netalytics.example:7979 --ca ca.pem";
 
 /// Below the help of `tokens`.

@@ -376,7 +376,8 @@ pub struct AgentsFlags {
 #[derive(Debug, Subcommand)]
 pub enum AgentsVerb {
     /// Print a one-time token with which a host enrolls as the agent NAME
-    Enrol {
+    #[command(alias = "enrol")]
+    Enroll {
         /// Name of the agent
         name: String,
 

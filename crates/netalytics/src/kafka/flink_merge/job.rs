@@ -170,7 +170,7 @@ fn over(state: FlinkJobState) -> Option<MergeJobStatus> {
         FlinkJobState::Failed { why } => MergeJobStatus::Failed(
             why.map_or_else(|| "the job has failed".into(), |why| why.to_string()),
         ),
-        FlinkJobState::Cancelled => MergeJobStatus::Failed("the job was canceled".into()),
+        FlinkJobState::Canceled => MergeJobStatus::Failed("the job was canceled".into()),
         FlinkJobState::Gone => MergeJobStatus::Failed("the cluster no longer has the job".into()),
         _ => return None,
     })

@@ -90,13 +90,13 @@ fn line(
     };
     PlotLine {
         name,
-        colour: colour(strategy),
+        color: color(strategy),
         stroke,
         points: of.map(at).collect(),
     }
 }
 
-fn colour(strategy: PlacementStrategy) -> (u8, u8, u8) {
+fn color(strategy: PlacementStrategy) -> (u8, u8, u8) {
     match strategy {
         PlacementStrategy::LocalRandom => (0x9a, 0xa0, 0xa6),
         PlacementStrategy::NetalyticsNode => (0xc8, 0x55, 0x3d),

@@ -23,7 +23,7 @@ pub struct PlotLine {
     /// Name in the legend.
     pub name: String,
     /// Color: red, green, blue.
-    pub colour: (u8, u8, u8),
+    pub color: (u8, u8, u8),
     /// Stroke.
     pub stroke: LineStroke,
     /// Points: x, mean of y, deviation of y.
@@ -44,7 +44,7 @@ const SIZE: (u32, u32) = (860, 420);
 const LEGEND_X: i32 = 560;
 const LEGEND_LINE: i32 = 22;
 const FONT: &str = "sans-serif";
-const GREY: RGBColor = RGBColor(0x5f, 0x63, 0x68);
+const GRAY: RGBColor = RGBColor(0x5f, 0x63, 0x68);
 
 /// Draws the plot as SVG.
 pub fn draw(picture: &LinePlot) -> anyhow::Result<String> {
@@ -72,8 +72,8 @@ fn drawn(picture: &LinePlot, svg: &mut String) -> Result<(), Box<dyn std::error:
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.1))
-        .axis_style(GREY)
-        .label_style((FONT, 13).into_font().color(&GREY))
+        .axis_style(GRAY)
+        .label_style((FONT, 13).into_font().color(&GRAY))
         .axis_desc_style((FONT, 14).into_font().color(&BLACK))
         .x_label_formatter(&|x| short(*x))
         .y_label_formatter(&|y| short(*y))
@@ -81,8 +81,8 @@ fn drawn(picture: &LinePlot, svg: &mut String) -> Result<(), Box<dyn std::error:
         .y_desc(&picture.y)
         .draw()?;
     for line in &picture.lines {
-        let colour = line.colour();
-        let style = colour.stroke_width(2);
+        let color = line.color();
+        let style = color.stroke_width(2);
         let means: Vec<(f64, f64)> = line.points.iter().map(|(x, mean, _)| (*x, *mean)).collect();
         match line.stroke {
             LineStroke::Solid => chart.draw_series(LineSeries::new(means, style))?,
@@ -94,7 +94,7 @@ fn drawn(picture: &LinePlot, svg: &mut String) -> Result<(), Box<dyn std::error:
                 (mean - deviation).max(0.0),
                 *mean,
                 mean + deviation,
-                colour.filled(),
+                color.filled(),
                 7,
             )
         };
@@ -116,10 +116,10 @@ fn legend(
     for (nth, line) in (0..).zip(&picture.lines) {
         let y = 50 + nth * LEGEND_LINE;
         let ends = [(4, y), (34, y)];
-        let colour = line.colour().stroke_width(2);
+        let color = line.color().stroke_width(2);
         match line.stroke {
-            LineStroke::Solid => area.draw(&PathElement::new(ends, colour))?,
-            LineStroke::Dashed => area.draw(&DashedPathElement::new(ends, 6, 4, colour))?,
+            LineStroke::Solid => area.draw(&PathElement::new(ends, color))?,
+            LineStroke::Dashed => area.draw(&DashedPathElement::new(ends, 6, 4, color))?,
         }
         area.draw(&Text::new(line.name.clone(), (42, y), style.clone()))?;
     }
@@ -127,14 +127,14 @@ fn legend(
     area.draw(&Text::new(
         "bars: standard deviation of the runs",
         (4, below),
-        style.color(&GREY),
+        style.color(&GRAY),
     ))?;
     Ok(())
 }
 
 impl PlotLine {
-    fn colour(&self) -> RGBColor {
-        let (red, green, blue) = self.colour;
+    fn color(&self) -> RGBColor {
+        let (red, green, blue) = self.color;
         RGBColor(red, green, blue)
     }
 }

@@ -136,7 +136,7 @@ fn runs_csv(runs: &[StudyRun]) -> String {
             run.uncovered.too_big, run.uncovered.no_room, run.unprocessed
         );
         text += &format!("{},{name},{},{counts},{left}", run.seed, run.monitored);
-        for mbps in [cost.mirrored, cost.extracted, cost.analysed]
+        for mbps in [cost.mirrored, cost.extracted, cost.analyzed]
             .iter()
             .flat_map(|leg| leg.0)
         {

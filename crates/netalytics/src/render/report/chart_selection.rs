@@ -12,7 +12,7 @@ use super::heatmap;
 use super::line_chart::{self, ChartSeries, SeriesPoint};
 use super::rows::{ReportResult, ReportRow, ReportRows};
 use super::service_graph::{self, GraphEdge};
-use super::svg::{COLOURS, ReportFigure};
+use super::svg::{COLORS, ReportFigure};
 use super::table::heading;
 
 /// Maximum pictures of each kind: numbers over time, heat maps, bars, edges.
@@ -118,7 +118,7 @@ impl ChartSource<'_> {
 
     fn course(&self, window: FieldId, id: FieldId) -> Option<ReportFigure> {
         let groups = self.heaviest(self.weight(id));
-        let drawn = &groups[..groups.len().min(COLOURS)];
+        let drawn = &groups[..groups.len().min(COLORS)];
         let mut points: BTreeMap<&str, Vec<SeriesPoint>> = BTreeMap::new();
         for line in self.result.lines() {
             let (Some(at_ns), Some(value)) = (line.time(window), line.number(id)) else {
@@ -177,7 +177,7 @@ impl ChartSource<'_> {
             .filter(|spread| !spread.buckets.is_empty())
             .collect();
         let groups = all.len();
-        all.truncate(COLOURS);
+        all.truncate(COLORS);
         if all.is_empty() {
             return Vec::new();
         }

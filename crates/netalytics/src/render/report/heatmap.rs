@@ -58,7 +58,7 @@ pub fn draw(
     for ((column, bin), n) in cells {
         let x = LEFT + column as f64 * width;
         let y = TOP + (most - bin) as f64 * height;
-        let fill = colour((1.0 + n).ln() / (1.0 + peak).ln().max(f64::MIN_POSITIVE));
+        let fill = color((1.0 + n).ln() / (1.0 + peak).ln().max(f64::MIN_POSITIVE));
         svg.rect(
             [x, y],
             [(width - 0.5).max(0.5), (height - 0.5).max(0.5)],
@@ -107,7 +107,7 @@ fn two_digits(value: f64) -> f64 {
 }
 
 /// Color of the Cividis scale, from few to many, which is also monotonic in gray.
-fn colour(share: f64) -> String {
+fn color(share: f64) -> String {
     const STOPS: [[f64; 3]; 5] = [
         [0.0, 32.0, 77.0],
         [60.0, 77.0, 110.0],

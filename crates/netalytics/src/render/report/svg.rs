@@ -11,7 +11,7 @@ use super::html::short;
 /// Width of pictures, in pixels.
 pub const WIDTH: f64 = 960.0;
 /// Number of colors of the Okabe-Ito palette, which is safe for color blindness. Red is reserved for failures.
-pub const COLOURS: usize = 8;
+pub const COLORS: usize = 8;
 /// Style sheet for pictures in a page or in separate files.
 pub const STYLE: &str = "\
 svg{--back:#fff;--text:#1b1f24;--soft:#57606a;--rule:#d8dee4;--box:#f6f8fa;--fail:#b3261e;font:12px system-ui,sans-serif}\
@@ -71,7 +71,7 @@ impl ReportFigure {
 /// Class of the nth color.
 #[must_use]
 pub fn class(nth: usize) -> String {
-    format!("k{} d{}", nth % COLOURS, nth / COLOURS % 3)
+    format!("k{} d{}", nth % COLORS, nth / COLORS % 3)
 }
 
 /// A picture in progress.

@@ -306,7 +306,11 @@ pub fn deleted(cluster: &TestCluster) {
     assert!(deleted.status.success());
     let ran = scene.asker.ends(END);
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(ran.err.contains("does not exist at the brokers"), "{}", ran.err);
+    assert!(
+        ran.err.contains("does not exist at the brokers"),
+        "{}",
+        ran.err
+    );
     let published = scene.publisher.ends(PATIENCE);
     assert!(
         published.code == 1 && published.err.contains("does not exist at the brokers"),

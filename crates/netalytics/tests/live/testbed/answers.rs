@@ -104,13 +104,13 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     assert_eq!(numbers(&pages.0, "count"), numbers(&pages.1, "count"));
     fs::write(file, &without).expect("a file");
     // The third leaf has no spare host: through a tunnel to one at the first.
-    let tunnelled = not_spare(&without, "spare3");
+    let tunneled = not_spare(&without, "spare3");
     let said = "monitors on spare2, spare1; 2 switches copy";
     for (ends, of) in [
         ("tunnel = \"gre://", "type: gre"),
         ("tunnel = \"", "type: vxlan"),
     ] {
-        fs::write(file, tunnelled.replace("tunnel = \"", ends)).expect("a file");
+        fs::write(file, tunneled.replace("tunnel = \"", ends)).expect("a file");
         let through = Asked {
             flags: &flags,
             of,

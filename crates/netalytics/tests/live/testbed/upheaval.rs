@@ -85,7 +85,7 @@ const WAYS: [Way; 10] = [
     Way {
         name: "tunnels",
         parse: "tcp_conn_time",
-        network: "tunnelled",
+        network: "tunneled",
         flags: EXACT,
         costs: None,
     },
@@ -588,17 +588,17 @@ fn random_queries_leave_nothing_behind() {
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
     let copied = without_sniffers(&network);
     // One host for all leaves: from two of them through tunnels.
-    let tunnelled = not_spare(&not_spare(&copied, "spare2"), "spare3");
+    let tunneled = not_spare(&not_spare(&copied, "spare2"), "spare3");
     let told = sdn
         .as_ref()
         .map_or(String::new(), |sdn| sdn.instead_of_databases(&copied));
     for (name, text) in [
         ("whole.toml", network.as_str()),
         ("copied.toml", &copied),
-        ("tunnelled.toml", &tunnelled),
+        ("tunneled.toml", &tunneled),
         (
             "gre.toml",
-            &tunnelled.replace("tunnel = \"", "tunnel = \"gre://"),
+            &tunneled.replace("tunnel = \"", "tunnel = \"gre://"),
         ),
         ("here.toml", &bed.with_leaf2_here(&network)),
         ("told.toml", &told),

@@ -206,7 +206,7 @@ fn bandwidth_is_the_sum_over_ways(
     let counted = cost(&instance.network, placed);
     for (layer, from, found) in [
         (&placed.aggregation, monitors, counted.extracted),
-        (&placed.processing, aggregators, counted.analysed),
+        (&placed.processing, aggregators, counted.analyzed),
     ] {
         let mut expected = LinkTraffic::default();
         for (from, to, mbps) in streams(layer, from) {

@@ -125,7 +125,9 @@ impl NamedOutlets {
     fn no_such(&self, name: &str) -> String {
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
         if known.is_empty() {
-            format!("outlet {name:?} does not exist: serve --outlet NAME=URL gives an address a name")
+            format!(
+                "outlet {name:?} does not exist: serve --outlet NAME=URL gives an address a name"
+            )
         } else {
             format!(
                 "outlet {name:?} does not exist; configured outlets: {}",

@@ -72,7 +72,8 @@ impl ResultsMetricsPage {
             &labels,
             count as f64,
         );
-        let help = "points of the job omitted from this page: beyond the limit of series, or not a number";
+        let help =
+            "points of the job omitted from this page: beyond the limit of series, or not a number";
         page.counter(
             "netalytics_job_points_left_out_total",
             help,

@@ -14,7 +14,7 @@ pub struct EnrolledAgent {
     pub agent: String,
     /// Enrollment number in its certificates.
     #[serde(skip)]
-    pub enrolment: u64,
+    pub enrollment: u64,
     /// Time of enrollment, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::job::columns::text")]
     #[schema(value_type = String)]
@@ -34,7 +34,7 @@ const COLUMNS: &str = "agent, enrolment, enrolled_ns, good_until_ns, revoked_ns"
 fn read(row: &Row<'_>) -> rusqlite::Result<EnrolledAgent> {
     Ok(EnrolledAgent {
         agent: row.get(0)?,
-        enrolment: row.get::<_, i64>(1)?.cast_unsigned(),
+        enrollment: row.get::<_, i64>(1)?.cast_unsigned(),
         enrolled_ns: row.get(2)?,
         good_until_ns: row.get(3)?,
         revoked_ns: row.get(4)?,
@@ -43,11 +43,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EnrolledAgent> {
 
 /// Invitations and enrollments of agents.
 #[derive(Clone)]
-pub struct EnrolmentStore {
+pub struct EnrollmentStore {
     pub(super) database: Database,
 }
 
-impl EnrolmentStore {
+impl EnrollmentStore {
     /// Stores an invitation by its token's hash, and removes expired ones.
     ///
     /// # Errors
@@ -77,10 +77,10 @@ impl EnrolmentStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn enrol(
+    pub fn enroll(
         &self,
         hash: &[u8],
-        enrolment: u64,
+        enrollment: u64,
         good_until_ns: i64,
     ) -> Result<bool, StoreError> {
         self.database.write(|t| {
@@ -88,7 +88,7 @@ impl EnrolmentStore {
             let agent: Option<String> = t.query_row(sql, [hash], |row| row.get(0)).optional()?;
             let Some(agent) = agent else { return Ok(false) };
             let sql = "INSERT OR REPLACE INTO enrolments (agent, enrolment, enrolled_ns, good_until_ns) VALUES (?, ?, ?, ?)";
-            t.execute(sql, params![agent, enrolment.cast_signed(), now_ns(), good_until_ns])?;
+            t.execute(sql, params![agent, enrollment.cast_signed(), now_ns(), good_until_ns])?;
             Ok(true)
         })
     }
@@ -100,12 +100,12 @@ impl EnrolmentStore {
     pub fn renew(
         &self,
         agent: &str,
-        enrolment: u64,
+        enrollment: u64,
         good_until_ns: i64,
     ) -> Result<bool, StoreError> {
         let sql = "UPDATE enrolments SET good_until_ns = ? WHERE agent = ? AND enrolment = ? AND revoked_ns IS NULL";
         self.database.write(|t| {
-            Ok(t.execute(sql, params![good_until_ns, agent, enrolment.cast_signed()])? > 0)
+            Ok(t.execute(sql, params![good_until_ns, agent, enrollment.cast_signed()])? > 0)
         })
     }
 
@@ -146,8 +146,8 @@ impl EnrolmentStore {
                 [agent],
             )?;
             let sql = "UPDATE enrolments SET revoked_ns = coalesce(revoked_ns, ?) WHERE agent = ?";
-            let enrolments = t.execute(sql, params![now_ns(), agent])?;
-            Ok(invitations + tokens + enrolments > 0)
+            let enrollments = t.execute(sql, params![now_ns(), agent])?;
+            Ok(invitations + tokens + enrollments > 0)
         })
     }
 }

@@ -15,7 +15,7 @@ use crate::credentials::{AgentCredentials, CredentialsError, system};
 use crate::dial::{DialError, ServerEndpoint};
 
 /// Paths of enrollment and renewal.
-const ENROL: &str = "/api/v1/enrol";
+const ENROLL: &str = "/api/v1/enrol";
 const RENEW: &str = "/api/v1/renew";
 /// Limits of the retry delay, which is a share of the remaining validity.
 const SOONEST: Duration = Duration::from_secs(1);
@@ -23,9 +23,9 @@ const LATEST: Duration = Duration::from_secs(600);
 
 /// Reason why there is no certificate.
 #[derive(Debug, thiserror::Error)]
-pub enum EnrolError {
+pub enum EnrollError {
     /// The token is malformed.
-    #[error("this is not a one-time token: `netalytics agents enrol NAME` creates one")]
+    #[error("this is not a one-time token: `netalytics agents enroll NAME` creates one")]
     BadToken,
     /// The server is unreachable or rejects the request.
     #[error(transparent)]
@@ -52,13 +52,13 @@ struct CertificateResponse {
 }
 
 /// A one-time token: the secret, and the fingerprint of the server's own certificate authority, if it has one.
-struct EnrolmentToken {
+struct EnrollmentToken {
     secret: String,
     pin: Option<AuthorityPin>,
 }
 
-impl EnrolmentToken {
-    fn of(text: &str) -> Option<EnrolmentToken> {
+impl EnrollmentToken {
+    fn of(text: &str) -> Option<EnrollmentToken> {
         let (secret, pin) = text
             .split_once('.')
             .map_or((text, None), |(secret, pin)| (secret, Some(pin)));
@@ -67,7 +67,7 @@ impl EnrolmentToken {
             .bytes()
             .all(|byte| byte.is_ascii_hexdigit());
         let pin = pin.map(str::parse).transpose().ok()?;
-        is_secret.then(|| EnrolmentToken {
+        is_secret.then(|| EnrollmentToken {
             secret: secret.to_owned(),
             pin,
         })
@@ -78,14 +78,14 @@ impl EnrolmentToken {
 /// the server; default: the one named by the token, or the system's.
 ///
 /// # Errors
-/// See [`EnrolError`].
-pub async fn enrol(
+/// See [`EnrollError`].
+pub async fn enroll(
     url: &str,
     token: &str,
     authority: Option<String>,
     folder: &Path,
-) -> Result<AgentCredentials, EnrolError> {
-    let token = EnrolmentToken::of(token.trim()).ok_or(EnrolError::BadToken)?;
+) -> Result<AgentCredentials, EnrollError> {
+    let token = EnrollmentToken::of(token.trim()).ok_or(EnrollError::BadToken)?;
     let trusts = match (&authority, token.pin) {
         (Some(pem), _) => TrustedServers::Of(pem),
         (None, Some(pin)) => TrustedServers::Pinned(pin),
@@ -94,12 +94,12 @@ pub async fn enrol(
     let server = ServerEndpoint::new(url, Some(client_config(trusts, None)?), None)?;
     let made = SigningRequest::create()?;
     let body = serde_json::json!({ "token": token.secret, "request": made.request_pem });
-    let certified = ask(&server, ENROL, &body).await?;
+    let certified = ask(&server, ENROLL, &body).await?;
     let authority = match (authority, token.pin) {
         (None, Some(pin)) if AuthorityPin::of_pem(&certified.authority)? == pin => {
             Some(certified.authority)
         }
-        (None, Some(_)) => return Err(EnrolError::OtherAuthority),
+        (None, Some(_)) => return Err(EnrollError::OtherAuthority),
         (told, _) => told,
     };
     Ok(AgentCredentials::keep(
@@ -113,11 +113,11 @@ async fn ask(
     server: &ServerEndpoint,
     path: &str,
     body: &serde_json::Value,
-) -> Result<CertificateResponse, EnrolError> {
+) -> Result<CertificateResponse, EnrollError> {
     let answer = server
         .post(path, body.to_string(), StatusCode::CREATED)
         .await?;
-    serde_json::from_slice(&answer).map_err(EnrolError::Strange)
+    serde_json::from_slice(&answer).map_err(EnrollError::Strange)
 }
 
 /// Renews the certificate when a third of its validity remains, for the lifetime of the agent. New connections use the
@@ -149,7 +149,7 @@ pub async fn keep_renewed(server: ServerEndpoint, mut own: AgentCredentials) {
 async fn renew(
     server: &ServerEndpoint,
     own: &AgentCredentials,
-) -> Result<AgentCredentials, EnrolError> {
+) -> Result<AgentCredentials, EnrollError> {
     let made = SigningRequest::create()?;
     let certified = ask(
         server,
@@ -200,7 +200,7 @@ mod tests {
             ("nle_x\r\n".to_owned(), false, false),
             (String::new(), false, false),
         ] {
-            let token = EnrolmentToken::of(&text);
+            let token = EnrollmentToken::of(&text);
             assert_eq!(
                 (token.is_some(), token.is_some_and(|t| t.pin.is_some())),
                 (is_one, has_pin),

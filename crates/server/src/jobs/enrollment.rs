@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::store::access::{hash, random_hex};
 use crate::store::service_error::ServiceError;
-use crate::store::sqlite::{EnrolmentStore, now_ns};
+use crate::store::sqlite::{EnrollmentStore, now_ns};
 use crate::store::tls::ServerTls;
 
 /// Maximum validity of an invitation.
@@ -46,14 +46,14 @@ pub struct AgentCertificate {
 }
 
 /// Requests about the enrollment of agents.
-pub struct EnrolmentRequests {
-    store: EnrolmentStore,
+pub struct EnrollmentRequests {
+    store: EnrollmentStore,
 }
 
-impl EnrolmentRequests {
+impl EnrollmentRequests {
     /// Accepts requests about the enrollments in `store`.
-    pub fn new(store: EnrolmentStore) -> EnrolmentRequests {
-        EnrolmentRequests { store }
+    pub fn new(store: EnrollmentStore) -> EnrollmentRequests {
+        EnrollmentRequests { store }
     }
 
     /// Creates a one-time token.
@@ -81,7 +81,7 @@ impl EnrolmentRequests {
     }
 
     /// Issues the first certificate of an agent for a one-time token, which becomes invalid.
-    pub fn enrol(
+    pub fn enroll(
         &self,
         tls: &ServerTls,
         token: &str,
@@ -90,11 +90,11 @@ impl EnrolmentRequests {
         let gone = || ServiceError::Forbidden("this token was used or has expired".into());
         let agent = self.invited(token)?.ok_or_else(gone)?;
         // Random, so that enrollments differ even after an older store was restored.
-        let enrolment = random();
-        let certified = certify(tls, &agent, enrolment, request)?;
+        let enrollment = random();
+        let certified = certify(tls, &agent, enrollment, request)?;
         if self
             .store
-            .enrol(&secret_hash(token), enrolment, certified.good_until_ns)?
+            .enroll(&secret_hash(token), enrollment, certified.good_until_ns)?
         {
             Ok(certified)
         } else {
@@ -110,9 +110,9 @@ impl EnrolmentRequests {
         request: &str,
     ) -> Result<AgentCertificate, ServiceError> {
         self.is_enrolled(peer)?;
-        let certified = certify(tls, &peer.name, peer.enrolment, request)?;
+        let certified = certify(tls, &peer.name, peer.enrollment, request)?;
         self.store
-            .renew(&peer.name, peer.enrolment, certified.good_until_ns)?;
+            .renew(&peer.name, peer.enrollment, certified.good_until_ns)?;
         Ok(certified)
     }
 
@@ -130,7 +130,7 @@ impl EnrolmentRequests {
                 "agent {} was revoked; it can enroll again with a new token",
                 peer.name
             )),
-            Some(known) if known.enrolment != peer.enrolment => refused(format!(
+            Some(known) if known.enrollment != peer.enrollment => refused(format!(
                 "agent {} has enrolled again since this certificate was issued",
                 peer.name
             )),
@@ -165,7 +165,7 @@ fn secret_hash(token: &str) -> [u8; 32] {
 fn certify(
     tls: &ServerTls,
     agent: &str,
-    enrolment: u64,
+    enrollment: u64,
     request: &str,
 ) -> Result<AgentCertificate, ServiceError> {
     let lifetime = CertificateLifetime::lasting(now_ns() / SECOND_NS, tls.agents_seconds);
@@ -173,7 +173,7 @@ fn certify(
         request,
         agent,
         CertificateSerial {
-            enrolment,
+            enrollment,
             number: random(),
         },
         lifetime,

@@ -13,7 +13,7 @@ use super::failure::ApiFailure;
 use super::json::JsonResponse;
 use super::params::JsonBody;
 use crate::api::service::Service;
-use crate::jobs::enrolment::{AgentCertificate, INVITATION_SECONDS_MAX, Invitation};
+use crate::jobs::enrollment::{AgentCertificate, INVITATION_SECONDS_MAX, Invitation};
 use crate::store::access::{AccessRole, ClientAccess};
 use crate::store::sqlite::EnrolledAgent;
 use crate::store::tls::ServerTls;
@@ -36,7 +36,8 @@ fn an_hour() -> u32 {
 /// Enrollment of a host.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct EnrolmentRequest {
+#[schema(as = EnrollmentRequest)]
+pub struct EnrollmentRequest {
     /// One-time token.
     pub token: String,
     /// Certificate signing request (PKCS #10), PEM. Only its public key is used.
@@ -53,10 +54,11 @@ pub struct RenewalRequest {
 
 /// Enrolled agents.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Enrolments)]
-pub struct EnrolmentList {
+#[schema(as = Enrollments)]
+pub struct EnrollmentList {
     /// By name.
-    pub enrolments: Vec<EnrolledAgent>,
+    #[serde(rename = "enrolments")]
+    pub enrollments: Vec<EnrolledAgent>,
 }
 
 fn tls(app: &AppState) -> Result<Arc<ServerTls>, ApiFailure> {
@@ -97,7 +99,7 @@ pub async fn invite(
     }
     let invite = move |service: &Service| {
         let made = service
-            .enrolments
+            .enrollments
             .invite(&tls, &asked.agent, asked.expires_in_seconds);
         service
             .audit
@@ -110,17 +112,17 @@ pub async fn invite(
 /// List enrolled agents and the expiration of their certificates.
 #[utoipa::path(
     get, path = "/api/v1/enrolments", tag = "agents",
-    responses((status = 200, description = "All agents, including revoked ones", body = EnrolmentList), (status = "4XX", description = "Error", body = ApiFailure))
+    responses((status = 200, description = "All agents, including revoked ones", body = EnrollmentList), (status = "4XX", description = "Error", body = ApiFailure))
 )]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     caller: RequestCaller,
-) -> Result<JsonResponse<EnrolmentList>, ApiFailure> {
+) -> Result<JsonResponse<EnrollmentList>, ApiFailure> {
     admin(caller)?;
-    let enrolments = app
-        .run(|service| Ok(service.store().enrolments.all()?))
+    let enrollments = app
+        .run(|service| Ok(service.store().enrollments.all()?))
         .await?;
-    Ok(JsonResponse(EnrolmentList { enrolments }))
+    Ok(JsonResponse(EnrollmentList { enrollments }))
 }
 
 /// Revoke an agent: invalidates its certificates, one-time tokens and tokens, and closes its connection.
@@ -135,7 +137,7 @@ pub async fn revoke(
 ) -> Result<StatusCode, ApiFailure> {
     let who = admin(caller)?;
     let revoke = move |service: &Service| {
-        let revoked = service.enrolments.revoke_agent(&agent);
+        let revoked = service.enrollments.revoke_agent(&agent);
         service
             .audit
             .note_result(&who.name, "agent.revoke", &agent, &revoked);
@@ -148,19 +150,19 @@ pub async fn revoke(
 
 /// Enroll an agent: issue its first certificate for a one-time token.
 #[utoipa::path(
-    post, path = "/api/v1/enrol", tag = "agents", request_body = EnrolmentRequest, security(()),
+    post, path = "/api/v1/enrol", operation_id = "enrol", tag = "agents", request_body = EnrollmentRequest, security(()),
     responses((status = 201, description = "The certificate", body = AgentCertificate), (status = "4XX", description = "Error", body = ApiFailure))
 )]
-pub async fn enrol(
+pub async fn enroll(
     State(app): State<Arc<AppState>>,
     ClientAddress(address): ClientAddress,
     request: Request,
 ) -> Result<(StatusCode, JsonResponse<AgentCertificate>), ApiFailure> {
     let tls = tls(&app)?;
-    let JsonBody(asked, _) = JsonBody::<EnrolmentRequest>::from_request(request, &app).await?;
+    let JsonBody(asked, _) = JsonBody::<EnrollmentRequest>::from_request(request, &app).await?;
     let token = asked.token.clone();
     if app
-        .run(move |service| service.enrolments.invited(&token))
+        .run(move |service| service.enrollments.invited(&token))
         .await?
         .is_none()
     {
@@ -169,8 +171,10 @@ pub async fn enrol(
             "unknown one-time token: it was used or has expired",
         ));
     }
-    let enrol = move |service: &Service| {
-        let made = service.enrolments.enrol(&tls, &asked.token, &asked.request);
+    let enroll = move |service: &Service| {
+        let made = service
+            .enrollments
+            .enroll(&tls, &asked.token, &asked.request);
         let agent = made
             .as_ref()
             .map(|made| made.agent.clone())
@@ -180,7 +184,7 @@ pub async fn enrol(
             .note_result(&address.to_string(), "agent.enrol", &agent, &made);
         made
     };
-    Ok((StatusCode::CREATED, JsonResponse(app.run(enrol).await?)))
+    Ok((StatusCode::CREATED, JsonResponse(app.run(enroll).await?)))
 }
 
 /// Renew the certificate of an agent authenticated by its current one.
@@ -201,7 +205,7 @@ pub async fn renew(
     };
     let JsonBody(asked, _) = JsonBody::<RenewalRequest>::from_request(request, &app).await?;
     let renew = move |service: &Service| {
-        let made = service.enrolments.renew_agent(&tls, &peer, &asked.request);
+        let made = service.enrollments.renew_agent(&tls, &peer, &asked.request);
         service
             .audit
             .note_result(&peer.name, "agent.renew", &peer.name, &made);
