@@ -118,7 +118,9 @@ impl<S: Default> DormantConnection<S> {
     /// Initializes a new flow with this connection.
     pub fn resume(&self, flow: &mut FlowMut<'_>) {
         flow.hot.word = flow.hot.word & !KEPT | self.flags;
-        (flow.hot.next, flow.hot.ack, flow.hot.window) = (self.next, self.ack, self.window);
+        flow.hot.next = self.next;
+        flow.hot.ack = self.ack;
+        flow.hot.window = self.window;
         flow.hot
             .half
             .iter_mut()
@@ -174,7 +176,8 @@ impl<S: Default> DormantTable<S> {
             .get_mut(&hash)
             .filter(|c| c.place == Some(place))
         {
-            (connection.state, connection.place) = (state, None);
+            connection.state = state;
+            connection.place = None;
         }
     }
 

@@ -92,7 +92,8 @@ impl LatestPacket {
         ip_id: u16,
         fingerprint: impl FnOnce() -> u16,
     ) {
-        (self.at, self.last) = (ticks(ts), last);
+        self.at = ticks(ts);
+        self.last = last;
         if ip_id == 0 {
             if self.ip_id == 0 {
                 self.seen = self.seen & PATH | self.seen << 16 & !PATH | u64::from(fingerprint());
@@ -101,10 +102,16 @@ impl LatestPacket {
         }
         let ahead = ip_id.wrapping_sub(self.ip_id) as i16;
         match ahead {
-            1..64 if self.ip_id != 0 => (self.ip_id, self.seen) = (ip_id, self.seen << ahead | 1),
+            1..64 if self.ip_id != 0 => {
+                self.ip_id = ip_id;
+                self.seen = self.seen << ahead | 1;
+            }
             0 if self.seen <= 1 && self.ip_id != 0 => self.seen = 0,
             -63..=0 if self.ip_id != 0 => self.seen |= 1 << -ahead,
-            _ => (self.ip_id, self.seen) = (ip_id, 1),
+            _ => {
+                self.ip_id = ip_id;
+                self.seen = 1;
+            }
         }
     }
 

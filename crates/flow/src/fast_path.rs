@@ -141,7 +141,8 @@ pub(crate) fn take_in(
     hot.next[own] = next.plus(len);
     hot.ack[own] = ack;
     hot.window[own] = window;
-    (hot.packets[own], hot.bytes[own]) = (packets, bytes);
+    hot.packets[own] = packets;
+    hot.bytes[own] = bytes;
     true
 }
 

@@ -66,7 +66,8 @@ impl FlowMut<'_> {
             spill.bytes[at] += u64::from(packet.original_len);
             return;
         };
-        (self.hot.packets[at], self.hot.bytes[at]) = (packets, bytes);
+        self.hot.packets[at] = packets;
+        self.hot.bytes[at] = bytes;
     }
 
     /// Empties the small counters into [`SpillRecord`].
@@ -80,7 +81,8 @@ impl FlowMut<'_> {
             let spill = self.spill_mut();
             spill.packets[at] += u64::from(packets);
             spill.bytes[at] += u64::from(bytes);
-            (self.hot.packets[at], self.hot.bytes[at]) = (0, 0);
+            self.hot.packets[at] = 0;
+            self.hot.bytes[at] = 0;
         }
     }
 
@@ -89,7 +91,8 @@ impl FlowMut<'_> {
         let at = side.index();
         self.cold.anchor[at] = self.core().next_byte(side);
         let spill = self.spill_mut();
-        (spill.pos[at], spill.unique[at]) = (pos, unique);
+        spill.pos[at] = pos;
+        spill.unique[at] = unique;
     }
 
     /// Sets the stream's first byte to `seq`. Only before any byte was received.

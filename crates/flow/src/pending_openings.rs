@@ -114,7 +114,8 @@ impl PendingOpening {
             .checked_sub(1)
             .zip(flow.hot.bytes[at].checked_sub(self.packet_bytes));
         if let Some((packets, bytes)) = counts {
-            (flow.hot.packets[at], flow.hot.bytes[at]) = (packets, bytes);
+            flow.hot.packets[at] = packets;
+            flow.hot.bytes[at] = bytes;
         }
     }
 }

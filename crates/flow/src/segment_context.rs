@@ -241,7 +241,8 @@ pub(crate) fn pack(flow: &mut FlowMut<'_>, side: FlowSide, stream: ByteStream) {
     flow.hot.put(flag::ENDED << at, stream.ended);
     flow.drop_anchor(side, (stream.pos, stream.unique_bytes));
     let spill = flow.spill_mut();
-    (spill.waiting[at], spill.stream[at]) = (stream.waiting, stream.bits);
+    spill.waiting[at] = stream.waiting;
+    spill.stream[at] = stream.bits;
 }
 
 /// Retransmissions and gaps of a side so far.

@@ -410,7 +410,8 @@ mod tests {
         bytes[12] = 8;
         bytes[14] = 0x45;
         bytes[16..18].copy_from_slice(&((20 + transport + payload) as u16).to_be_bytes());
-        (bytes[22], bytes[23]) = (ttl, if is_tcp { 6 } else { 17 });
+        bytes[22] = ttl;
+        bytes[23] = if is_tcp { 6 } else { 17 };
         bytes[26..34].copy_from_slice(&addrs);
         bytes[34..38].copy_from_slice(&ports);
         if is_tcp {

@@ -243,7 +243,8 @@ impl ResyncSearch {
                 begins_segment,
                 ..
             } = start.candidate(&[], n.saturating_sub(start.at));
-            (start.place, start.may_begin) = (place, begins_segment);
+            start.place = place;
+            start.may_begin = begins_segment;
             start.at = start.at.saturating_sub(n);
         }
     }

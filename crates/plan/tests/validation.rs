@@ -529,7 +529,10 @@ fn raw_rows_have_columns_and_a_sorted_result_has_an_end() {
         &["an order of rows without a limit"],
     );
     check(
-        |plan| (plan.dataflow.rows.order, plan.dataflow.rows.rows_max) = (order, Some(1)),
+        |plan| {
+            plan.dataflow.rows.order = order;
+            plan.dataflow.rows.rows_max = Some(1);
+        },
         &[],
     );
 }

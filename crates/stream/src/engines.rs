@@ -64,10 +64,8 @@ impl EngineSet {
                 input,
                 pipeline,
             };
-            (input, pipeline) = (
-                input + dataflow.inputs.len(),
-                pipeline + dataflow.pipelines.len(),
-            );
+            input += dataflow.inputs.len();
+            pipeline += dataflow.pipelines.len();
             part
         };
         EngineSet(dataflows.iter().map(part).collect())

@@ -526,7 +526,10 @@ impl PipelineState {
         };
         let mut least = i64::MAX;
         let mut largest = i64::MIN;
-        rows.each(|_, row| (least, largest) = (least.min(ns[row]), largest.max(ns[row])));
+        rows.each(|_, row| {
+            least = least.min(ns[row]);
+            largest = largest.max(ns[row]);
+        });
         let pane = windows.pane(least);
         (windows.pane(largest) == pane).then_some(pane)
     }
@@ -596,7 +599,10 @@ impl PipelineState {
             return;
         };
         let (mut first, mut last) = pane.span_ns.unwrap_or((i64::MAX, i64::MIN));
-        rows.each(|_, row| (first, last) = (first.min(ns[row]), last.max(ns[row])));
+        rows.each(|_, row| {
+            first = first.min(ns[row]);
+            last = last.max(ns[row]);
+        });
         pane.span_ns = (!rows.is_empty()).then_some((first, last)).or(pane.span_ns);
     }
 

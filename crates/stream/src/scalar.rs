@@ -162,7 +162,10 @@ pub fn order_rows(mut a: &[u8], mut b: &[u8]) -> Ordering {
     loop {
         match (Scalar::decode(a), Scalar::decode(b)) {
             (Some((x, a_rest)), Some((y, b_rest))) => match x.order(&y) {
-                Ordering::Equal => (a, b) = (a_rest, b_rest),
+                Ordering::Equal => {
+                    a = a_rest;
+                    b = b_rest;
+                }
                 unequal => return unequal,
             },
             (x, y) => return x.is_some().cmp(&y.is_some()),

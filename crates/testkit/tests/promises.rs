@@ -544,7 +544,10 @@ fn items(page: &str) -> Vec<String> {
     let mut is_head = true;
     for line in text.lines() {
         match line.chars().next() {
-            None | Some('#') => (is_open, is_head) = (false, true),
+            None | Some('#') => {
+                is_open = false;
+                is_head = true;
+            }
             Some('|') if line.starts_with("|-") => is_head = false,
             Some('|') if is_head => {}
             _ if is_open && !line.starts_with(['|', '-']) => {

@@ -20,10 +20,8 @@ pub fn peel(
             return Ok((protocol, payload));
         }
         let ([next, words], _) = payload.split_header::<2>()?;
-        (protocol, payload) = (
-            IpProtocol(*next),
-            payload.split_at((usize::from(*words) + 2) * 4)?.1,
-        );
+        protocol = IpProtocol(*next);
+        payload = payload.split_at((usize::from(*words) + 2) * 4)?.1;
     }
     if protocol == IpProtocol::AH {
         Err(DecodeError::Malformed)

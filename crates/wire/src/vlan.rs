@@ -74,7 +74,9 @@ pub fn peel(
             return Ok((ether_type, rest, vlan));
         }
         let tag = VlanTag::new_checked(rest)?;
-        (ether_type, rest, vlan) = (tag.ether_type(), tag.payload(), number(tag.id()).or(vlan));
+        ether_type = tag.ether_type();
+        rest = tag.payload();
+        vlan = number(tag.id()).or(vlan);
     }
     if ether_type.is_vlan() {
         Err(DecodeError::Malformed)

@@ -61,7 +61,8 @@ impl<S: Default> FlowTable<S> {
         events.before = None;
         if self.closing == 0 {
             // No more lookups follow: removing flows one by one would only wait for memory.
-            (self.index, self.wheel) = (FlowIndex::new(), TimingWheel::new());
+            self.index = FlowIndex::new();
+            self.wheel = TimingWheel::new();
         }
         let mut left = CLOSE_FLOWS;
         while left > 0 && self.closing < self.store.len() {

@@ -96,7 +96,7 @@ fn as_table(remote: &ServerClient, which: &JobRowSelection) -> anyhow::Result<Co
     sink.notes()
         .iter()
         .for_each(|note| output::complain(&format!("note: {note}")));
-    if let (None, false) = (&which.result, others.is_empty()) {
+    if which.result.is_none() && !others.is_empty() {
         let others = others.join(", ");
         output::complain(&format!(
             "note: the job has other results, which --result shows: {others}"

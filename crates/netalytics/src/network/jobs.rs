@@ -311,7 +311,8 @@ impl MirrorSession for JobMirroring {
             }
         };
         self.shared.tell(self.job, |told| {
-            (told.state, told.proof) = (CopiesState::Copying, proof)
+            told.state = CopiesState::Copying;
+            told.proof = proof;
         });
         Ok(())
     }

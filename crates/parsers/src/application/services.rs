@@ -69,7 +69,8 @@ fn are_frames(mut bytes: &[u8]) -> bool {
         let Some(says) = frame(head, len, body) else {
             return false;
         };
-        (frames, sure) = (frames + 1, sure || says && body.len() == len);
+        frames += 1;
+        sure = sure || says && body.len() == len;
         bytes = &rest[body.len()..];
         if body.len() < len {
             // Only a frame that follows a complete frame counts as evidence.

@@ -245,7 +245,8 @@ impl DnsFlow {
         let lane = self.lane(direction, out);
         lane.state = DnsStreamState::Lost(TupleQuality::Resync);
         lane.held.clear();
-        (lane.begun, lane.found) = (None, None);
+        lane.begun = None;
+        lane.found = None;
         lane.resync.start_anew(out);
     }
 
@@ -263,7 +264,8 @@ impl DnsFlow {
         let Some(found) = lane.resync.find(&DnsMessageLocator, segment, out) else {
             return segment.bytes.len();
         };
-        (lane.state, lane.found) = (DnsStreamState::Framed, Some(quality));
+        lane.state = DnsStreamState::Framed;
+        lane.found = Some(quality);
         found.replay(|held| {
             let mut rest = held;
             while !rest.bytes.is_empty() {

@@ -162,7 +162,9 @@ impl HttpByteStream {
         self.state = HttpStreamState::Head;
         let collector = self.collector();
         collector.clear();
-        (collector.found, collector.span, collector.place) = (found, MessageSpan::at(ts), place);
+        collector.found = found;
+        collector.span = MessageSpan::at(ts);
+        collector.place = place;
     }
 
     /// Whether the current head was found by a search.
@@ -256,8 +258,11 @@ impl HttpHeadCollector {
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
         }
-        (self.line_start, self.scanned, self.found) = (0, 0, false);
-        (self.len, self.tail) = (0, None);
+        self.line_start = 0;
+        self.scanned = 0;
+        self.found = false;
+        self.len = 0;
+        self.tail = None;
     }
 
     fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, HeadCollectStatus) {

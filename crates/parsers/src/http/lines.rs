@@ -59,7 +59,8 @@ impl<'a> LineFeeds<'a> {
         } else {
             let mut block = [0; BLOCK];
             block[..len].copy_from_slice(self.bytes);
-            (self.base, self.mask) = (0, line_feeds(&block));
+            self.base = 0;
+            self.mask = line_feeds(&block);
         }
         self.mask != 0
     }

@@ -100,7 +100,8 @@ impl HttpConnection {
     /// Ends the message in progress at an unknown position in a gap.
     fn lose_end(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
         let message = &mut self.lane(direction).message;
-        (message.gap, message.end_lost) = (true, true);
+        message.gap = true;
+        message.end_lost = true;
         message.last = message.last.max(gap.ts);
         self.finish(direction, None, out);
         self.lose_to_gap(direction, out);
@@ -109,7 +110,8 @@ impl HttpConnection {
     /// Ends the response in progress when it is unknown whether it has a body.
     #[cold]
     pub(super) fn lose_end_to_doubt(&mut self, out: &mut ParserOutput<'_>) {
-        (self.server.message.gap, self.server.message.end_lost) = (true, true);
+        self.server.message.gap = true;
+        self.server.message.end_lost = true;
         self.finish(Direction::ServerToClient, None, out);
         self.lose(Direction::ServerToClient, out);
     }
@@ -118,7 +120,8 @@ impl HttpConnection {
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);
         if matches!(lane.state, HttpStreamState::Body(_)) {
-            (lane.message.gap, lane.message.end_lost) = (true, true);
+            lane.message.gap = true;
+            lane.message.end_lost = true;
         }
     }
 

@@ -171,7 +171,8 @@ impl HttpConnection {
         self.end(Direction::ClientToServer, out);
         self.transactions.close();
         self.flush(out);
-        (self.client.state, self.server.state) = (HttpStreamState::Over, HttpStreamState::Over);
+        self.client.state = HttpStreamState::Over;
+        self.server.state = HttpStreamState::Over;
     }
 
     /// Enters the body of a message whose head ended at `end`.

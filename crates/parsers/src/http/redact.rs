@@ -94,7 +94,8 @@ fn path(secret: &RedactionSecret, path: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(mark);
             let (parameter, next_mark, rest) = split(parameters, b";");
             pair(secret, parameter, out);
-            (mark, parameters) = (next_mark, rest);
+            mark = next_mark;
+            parameters = rest;
         }
     }
     out.extend_from_slice(mark);

@@ -153,7 +153,8 @@ impl HttpRequest {
         let line = &head.line;
         let target = url::target(line.method, line.target);
         let host = target.authority.or(head.host).filter(|h| !h.is_empty());
-        (self.has_host, self.has_agent) = (host.is_some(), head.user_agent.is_some());
+        self.has_host = host.is_some();
+        self.has_agent = head.user_agent.is_some();
         let (path, query) = if columns.has_any(OF_PARTS) {
             target.path_and_query()
         } else {
@@ -265,7 +266,9 @@ impl HttpResponse {
     /// Replaces the contents by the response of `head`.
     #[inline]
     pub fn become_one(&mut self, head: &ResponseHead<'_>, interim: u16) {
-        (self.version, self.status, self.interim) = (head.version, head.status, interim);
+        self.version = head.version;
+        self.status = head.status;
+        self.interim = interim;
         self.content_type.clear();
         // The content type is parsed only if a column needs it.
         self.has_type = head.content_type.is_some();

@@ -77,7 +77,8 @@ pub fn template(path: &[u8], out: &mut Vec<u8>) {
             if digits > 0 {
                 fold(&path[start..at], start, digits);
             }
-            (start, digits) = (at + 1, 0);
+            start = at + 1;
+            digits = 0;
         }
     }
     if digits > 0 {

@@ -43,7 +43,8 @@ impl MemcachedByteStream {
     pub fn hold(&mut self, segment: StreamSegment<'_>, limit: usize, out: &mut ParserOutput<'_>) {
         let StreamSegment { bytes, ts, place } = segment;
         if self.state == MemcachedStreamState::Between {
-            (self.state, self.place) = (MemcachedStreamState::Head, place);
+            self.state = MemcachedStreamState::Head;
+            self.place = place;
         }
         self.span.get_or_insert(MessageSpan::at(ts)).extend(ts);
         let n = bytes.len().min(limit.saturating_sub(self.head.len()));

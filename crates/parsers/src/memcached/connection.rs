@@ -306,7 +306,8 @@ impl MemcachedConnection {
         let Some(found) = lane.resync.find(&heads, segment, out) else {
             return segment.bytes.len();
         };
-        (lane.state, lane.found) = (MemcachedStreamState::Between, true);
+        lane.state = MemcachedStreamState::Between;
+        lane.found = true;
         if found.skipped && direction == Direction::ClientToServer {
             // The skipped bytes may be the end of a request, or several requests.
             transactions.lose(direction);

@@ -234,7 +234,8 @@ impl MemcachedConnection {
             return false;
         }
         self.server.head.clear();
-        (self.server.span, self.server.state) = (None, MemcachedStreamState::Between);
+        self.server.span = None;
+        self.server.state = MemcachedStreamState::Between;
         if let Some(response) = self.response_mut() {
             response.seen.miss(gap.ts != response.last);
             response.last = response.last.max(gap.ts);

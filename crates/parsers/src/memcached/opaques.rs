@@ -21,7 +21,10 @@ impl OpaqueSequence {
     #[inline]
     pub fn note(&mut self, opaque: u32) {
         match self.last.replace(opaque) {
-            None => (self.rises, self.rises_swapped) = (true, true),
+            None => {
+                self.rises = true;
+                self.rises_swapped = true;
+            }
             Some(last) => {
                 self.seen = self.seen.saturating_add(1);
                 self.rises &= opaque > last;

@@ -123,7 +123,10 @@ impl<'a> MemcachedReply<'a> {
         match kind {
             MemcachedReplyKind::Value => return MemcachedReply::value(words),
             MemcachedReplyKind::Va => match words.next().and_then(number) {
-                Some(bytes) => (reply.bytes, reply.flags) = (bytes, words),
+                Some(bytes) => {
+                    reply.bytes = bytes;
+                    reply.flags = words;
+                }
                 None => reply.kind = MemcachedReplyKind::Other,
             },
             MemcachedReplyKind::Hd

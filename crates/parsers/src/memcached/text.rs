@@ -218,7 +218,9 @@ impl MemcachedConnection {
             echo,
             tag,
         } = meta_flags(words);
-        (asked.expects, asked.key_form, asked.echo) = (expects, key_form, echo);
+        asked.expects = expects;
+        asked.key_form = key_form;
+        asked.echo = echo;
         asked.label = tag.map_or((MemcachedRequestLabel::None, &b""[..]), |tag| {
             (MemcachedRequestLabel::Tag, tag)
         });

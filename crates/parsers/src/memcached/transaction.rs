@@ -87,8 +87,12 @@ impl MemcachedRequest {
             value_bytes,
             label,
         } = *asked;
-        (self.command, self.class, self.expects) = (command, class, expects);
-        (self.key_form, self.echo, self.refused) = (key_form, echo, refused);
+        self.command = command;
+        self.class = class;
+        self.expects = expects;
+        self.key_form = key_form;
+        self.echo = echo;
+        self.refused = refused;
         (self.seen, self.opaque, self.value_bytes, self.last) =
             (MessageCompleteness::Whole, opaque, value_bytes, last);
         self.keys.clear();

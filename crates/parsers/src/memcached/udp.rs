@@ -173,7 +173,8 @@ impl MemcachedUdpExchanges {
         }
         let place = self.place(id).unwrap_or_else(|| self.start(id, stage, out));
         let exchange = &mut self.open[place];
-        (exchange.stage, exchange.last) = (stage, piece.ts);
+        exchange.stage = stage;
+        exchange.last = piece.ts;
         exchange
             .stream
             .feed(Direction::ClientToServer, bytes, piece.cut, piece.ts, out);

@@ -87,7 +87,8 @@ impl StreamParser for MysqlConnection {
         }
         self.bytes(direction, segment, out);
         let lane = &mut self.lanes[direction as usize];
-        (lane.arrived, lane.heard) = (segment.ts, segment.place.ack.or(lane.heard));
+        lane.arrived = segment.ts;
+        lane.heard = segment.place.ack.or(lane.heard);
     }
 
     fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {

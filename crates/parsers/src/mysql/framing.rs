@@ -242,7 +242,8 @@ impl MysqlFraming {
             self.span = MessageSpan::at(ts);
             self.kept.clear();
             self.keep = None;
-            (self.holed, self.open_end) = (false, false);
+            self.holed = false;
+            self.open_end = false;
         }
         let have = self.header_len as usize;
         let n = bytes.len().min(HEADER - have);

@@ -407,7 +407,8 @@ impl MysqlResponse {
             Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(MysqlResponseStage::First),
             None if p.holed => {
                 // Unknown: whether another result follows, and the number of rows.
-                (self.outcome.rows, self.outcome.affected_rows) = (None, None);
+                self.outcome.rows = None;
+                self.outcome.affected_rows = None;
                 self.open_end = true;
                 MysqlResponseProgress::Done
             }

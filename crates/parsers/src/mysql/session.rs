@@ -281,7 +281,8 @@ impl MysqlSession {
         self.settle(out);
         self.effects.miss_responses();
         if let Some(response) = &mut self.response {
-            (response.holed, response.open_end) = (true, true);
+            response.holed = true;
+            response.open_end = true;
             response.outcome = Default::default();
             self.response_end = None;
             self.finish(out);
@@ -552,7 +553,8 @@ impl MysqlSession {
         };
         let mut response = MysqlResponse::new(awaited);
         response.unasked = asked.is_none();
-        (response.first_seq, response.unordered) = (p.seq, unordered || is_error);
+        response.first_seq = p.seq;
+        response.unordered = unordered || is_error;
         let fit = |request: &MysqlRequest| {
             if request.can_get(p.seq, unordered) || is_error {
                 ResponseMatch::Maybe

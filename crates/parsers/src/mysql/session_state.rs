@@ -279,7 +279,8 @@ impl MysqlSessionState {
             if let MysqlUnseenEffects::Unanswered | MysqlUnseenEffects::Anything =
                 std::mem::replace(&mut self.unseen, next)
             {
-                (self.user, self.database) = (None, None);
+                self.user = None;
+                self.database = None;
             }
         }
     }

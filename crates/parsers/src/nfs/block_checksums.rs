@@ -121,7 +121,9 @@ impl BlockChecksums {
 
 impl PartialBlock {
     fn reset(&mut self) {
-        (self.acc, self.at, self.broken) = (ACC, 0, false);
+        self.acc = ACC;
+        self.at = 0;
+        self.broken = false;
     }
 
     /// Adds bytes that end within the block.

@@ -217,7 +217,8 @@ impl RpcByteStream {
             if !is_plausible_mark(mark) {
                 return None;
             }
-            (self.left, self.last) = (mark & 0x7fff_ffff, mark >> 31 == 1);
+            self.left = mark & 0x7fff_ffff;
+            self.last = mark >> 31 == 1;
         }
         Some(n)
     }
@@ -278,7 +279,8 @@ impl RpcByteStream {
 
     /// Ends the message early.
     pub fn break_off(&mut self) {
-        (self.message.gap, self.message.measured) = (true, false);
+        self.message.gap = true;
+        self.message.measured = false;
         if self.stage == RpcStreamStage::Data {
             self.blocks.gap(self.data_left.into());
         }
@@ -305,7 +307,9 @@ impl RpcByteStream {
     /// Enters the state in which the start of the next message is unknown.
     pub fn lose(&mut self) {
         self.next_message();
-        (self.stage, self.left, self.mark_len) = (RpcStreamStage::Lost, 0, 0);
+        self.stage = RpcStreamStage::Lost;
+        self.left = 0;
+        self.mark_len = 0;
         self.follows = None;
         self.expects = if self.last_ts == Timestamp::MIN {
             RpcMessageStart::First
@@ -317,7 +321,8 @@ impl RpcByteStream {
     /// The next message begins here, because the previous one is complete.
     pub fn follow(&mut self) {
         self.next_message();
-        (self.follows, self.cause) = (None, TupleQuality::Resync);
+        self.follows = None;
+        self.cause = TupleQuality::Resync;
     }
 
     /// Begins a message found by the search.

@@ -242,7 +242,9 @@ impl RpcCalls {
             ended,
             ..RpcPendingCall::default()
         };
-        (call.found, call.bytes, call.head) = (Some(cause), Some(bytes), head.to_vec());
+        call.found = Some(cause);
+        call.bytes = Some(bytes);
+        call.head = head.to_vec();
         out.counters.copied_bytes += head.len() as u64;
         let fills_segments = begins_segment && rest == 0;
         let suspect = SuspectedCall {
@@ -330,8 +332,11 @@ impl RpcCalls {
         let target = rpc::call(&call.head).map_or(known, |header| header.target);
         blocks.move_to(&mut call.checksums);
         call.target = target;
-        (call.span, call.place) = (span, message.place);
-        (call.ended, call.gap, call.found) = (ended, message.gap, message.found);
+        call.span = span;
+        call.place = message.place;
+        call.ended = ended;
+        call.gap = message.gap;
+        call.found = message.found;
         call.bytes = message.len();
         call.repeats = 0;
         self.wait(direction, xid, out);

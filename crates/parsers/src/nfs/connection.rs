@@ -142,7 +142,8 @@ impl NfsConnection {
             self.calls.wanted = out.columns();
             if out.flow.midstream {
                 for lane in &mut self.lanes {
-                    (lane.stage, lane.cause) = (RpcStreamStage::Lost, TupleQuality::Midstream);
+                    lane.stage = RpcStreamStage::Lost;
+                    lane.cause = TupleQuality::Midstream;
                 }
             }
         }
@@ -306,7 +307,8 @@ impl NfsConnection {
         match self.calls.to_be_checked(data) {
             Some(NfsFileData { offset, len }) => {
                 out.counters.unchecked_blocks += lane.blocks.begin(offset, len.into());
-                (lane.stage, lane.data_left) = (RpcStreamStage::Data, len);
+                lane.stage = RpcStreamStage::Data;
+                lane.data_left = len;
             }
             None => lane.blocks.clear(),
         }
@@ -401,7 +403,8 @@ impl NfsConnection {
     fn no_message(&mut self, direction: Direction, out: &mut ParserOutput<'_>) -> usize {
         out.counters.malformed_messages += 1;
         let lane = &mut self.lanes[index(direction)];
-        (lane.message.kind, lane.lost_to) = (RpcMessageKind::Unknown, None);
+        lane.message.kind = RpcMessageKind::Unknown;
+        lane.lost_to = None;
         self.lose(direction, out);
         0
     }

@@ -197,7 +197,9 @@ impl RpcPendingCalls {
         }
         let slot = &mut self.slots[at as usize];
         std::mem::swap(&mut slot.call, &mut self.coming);
-        (slot.xid, slot.older, slot.newer) = (xid, self.newest, NONE);
+        slot.xid = xid;
+        slot.older = self.newest;
+        slot.newer = NONE;
         self.link(self.newest, NONE, at, at);
         let slots = &self.slots;
         self.by_xid
@@ -246,7 +248,8 @@ impl RpcPendingCalls {
         call.number = 0;
         let capacity = call.head.capacity() + size_of::<u64>() * call.checksums.capacity();
         if capacity > KEPT_BYTES || self.free.len() >= SPARE_MAX {
-            (call.head, call.checksums) = (Vec::new(), Vec::new());
+            call.head = Vec::new();
+            call.checksums = Vec::new();
         }
         self.free.push(at);
         if self.by_xid.is_empty() && self.slots.len() > SPARE_MAX {

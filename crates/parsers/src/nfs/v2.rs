@@ -70,7 +70,8 @@ pub fn results<'a>(procedure: u32, x: &mut XdrReader<'a>, r: &mut NfsResults<'a>
         6 => {
             r.attributes = Some(NfsAttributes::read_v2(x)?);
             let len = x.u32()?;
-            (r.count, r.data) = (Some(len.into()), Some(len));
+            r.count = Some(len.into());
+            r.data = Some(len);
         }
         _ => {}
     }

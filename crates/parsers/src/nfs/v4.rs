@@ -62,13 +62,21 @@ fn each<'a>(
     Some(())
 }
 
+/// Parses offset and count, which are set together.
+fn range(x: &mut XdrReader<'_>, args: &mut NfsArguments<'_>) -> Option<()> {
+    let offset = x.u64()?;
+    args.count = Some(x.u32()?.into());
+    args.offset = Some(offset);
+    Some(())
+}
+
 /// Parses the arguments of an operation; `false`: unknown format.
 fn operation<'a>(number: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>) -> Option<bool> {
     match number {
         10 | 16 | 23 | 24 | 27 | 31 | 32 => {}
         3 => args.access = Some(x.u32()?),
         4 => _ = x.fixed(4 + STATEID)?,
-        5 => (args.offset, args.count) = (Some(x.u64()?), Some(x.u32()?.into())),
+        5 => range(x, args)?,
         6 => {
             match x.u32()? {
                 3 | 4 => _ = x.u64()?,
@@ -88,7 +96,7 @@ fn operation<'a>(number: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>
         22 => _ = args.handle.get_or_insert(x.opaque(HANDLE_BYTES_MAX)?),
         25 => {
             let _stateid = x.fixed(STATEID)?;
-            (args.offset, args.count) = (Some(x.u64()?), Some(x.u32()?.into()));
+            range(x, args)?;
         }
         26 => {
             let _cookie_and_counts = x.fixed(8 + 8 + 4 + 4)?;
@@ -107,7 +115,9 @@ fn operation<'a>(number: u32, x: &mut XdrReader<'a>, args: &mut NfsArguments<'a>
         38 => {
             let _stateid = x.fixed(STATEID)?;
             args.offset = Some(x.u64()?);
-            (args.stable, args.count) = (Some(x.u32()?), Some(x.u32()?.into()));
+            let stable = x.u32()?;
+            args.count = Some(x.u32()?.into());
+            args.stable = Some(stable);
             // Data follows.
             return Some(false);
         }

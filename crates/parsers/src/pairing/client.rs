@@ -46,7 +46,8 @@ impl ClientModel {
 
     /// Records a request sent while an earlier one was unanswered.
     pub fn asked_unanswered(&mut self) {
-        (self.asks_any_time, self.must_wait) = (true, false);
+        self.asks_any_time = true;
+        self.must_wait = false;
     }
 
     /// Records a round that cannot have had as many responses as requests.

@@ -38,7 +38,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             self.count_from(number + 1);
         }
         let transaction = self.at(number)?;
-        (transaction.answered, transaction.response_first) = (MessageProgress::Begun, first);
+        transaction.answered = MessageProgress::Begun;
+        transaction.response_first = first;
         transaction.recounted = !exact;
         Some(&mut transaction.response)
     }

@@ -66,7 +66,8 @@ impl BudgetLoan {
             self.room.get_or_insert_with(|| room.clone());
             self.bytes += bytes;
         }
-        (self.places, self.text) = (self.places + places, self.text + text);
+        self.places += places;
+        self.text += text;
         true
     }
 }

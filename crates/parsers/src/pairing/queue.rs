@@ -221,7 +221,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
 
     /// Marks the connection as joined midway: messages may precede the first one seen.
     pub fn join_midway(&mut self) {
-        (self.joined, self.anchored) = (true, false);
+        self.joined = true;
+        self.anchored = false;
         self.edges = [LastMessageEnd::Unknown; 2];
         self.counting = CountValidity::Lost(MissingSide::Requests);
     }
@@ -261,7 +262,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let hopeless = self.is_hopeless();
         let transaction = self.queue.push();
         transaction.begin_request(first, place, expects);
-        (transaction.hole, transaction.found) = (hole, found);
+        transaction.hole = hole;
+        transaction.found = found;
         if expects == ResponseExpectation::Nothing {
             transaction.outcome = TransactionOutcome::Silent;
         } else if hopeless {
@@ -413,7 +415,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         let transaction = self
             .at(number)
             .expect("only requests that are held are answered");
-        (transaction.answered, transaction.response_first) = (MessageProgress::Begun, first);
+        transaction.answered = MessageProgress::Begun;
+        transaction.response_first = first;
         transaction.recounted = recounted;
         &mut transaction.response
     }
@@ -536,7 +539,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         });
         self.close();
         if !is_counted || self.counting != CountValidity::Exact {
-            (self.counting, self.anchored) = (CountValidity::Lost(MissingSide::Requests), false);
+            self.counting = CountValidity::Lost(MissingSide::Requests);
+            self.anchored = false;
             self.round.opening = RoundOpening::Holed;
             self.carried = self.carried.and(MissingRange { least: 0, most });
         }

@@ -491,7 +491,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
             };
             if asked.waits() && asked.asked != MessageProgress::Unseen {
                 std::mem::swap(&mut asked.response, &mut told.response);
-                (asked.answered, asked.response_first) = (told.answered, told.response_first);
+                asked.answered = told.answered;
+                asked.response_first = told.response_first;
                 asked.recounted = !is_whole;
                 (told.answered, told.outcome) =
                     (MessageProgress::Unseen, TransactionOutcome::BrokenOff);

@@ -200,15 +200,19 @@ impl<Q, R> PairedTransaction<Q, R> {
         place: StreamPlace,
         expects: ResponseExpectation,
     ) {
-        (self.asked, self.answered, self.outcome) = (
-            MessageProgress::Begun,
-            MessageProgress::Unseen,
-            TransactionOutcome::Open,
-        );
-        (self.expects, self.silence) = (expects, NoResponseMeaning::Done);
-        (self.recounted, self.found, self.apart, self.separated) = (false, false, false, false);
-        (self.place, self.hole) = (place, MissingRange::NONE);
-        (self.request_first, self.response_first) = (first, first);
+        self.asked = MessageProgress::Begun;
+        self.answered = MessageProgress::Unseen;
+        self.outcome = TransactionOutcome::Open;
+        self.expects = expects;
+        self.silence = NoResponseMeaning::Done;
+        self.recounted = false;
+        self.found = false;
+        self.apart = false;
+        self.separated = false;
+        self.place = place;
+        self.hole = MissingRange::NONE;
+        self.request_first = first;
+        self.response_first = first;
     }
 
     pub(super) fn begin_alone(&mut self, first: Timestamp, place: StreamPlace, hole: MissingRange) {

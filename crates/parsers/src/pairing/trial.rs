@@ -32,7 +32,10 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         };
         match &mut self.trial {
             Some(trial) => trial.whole = 0,
-            None => (self.held_from, self.trial) = (from, Some(Box::new(trial))),
+            None => {
+                self.held_from = from;
+                self.trial = Some(Box::new(trial));
+            }
         }
     }
 
@@ -95,7 +98,8 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
     }
 
     fn pass_trial(&mut self) {
-        (self.held_from, self.trial) = (u64::MAX, None);
+        self.held_from = u64::MAX;
+        self.trial = None;
     }
 
     /// Fails the trial: pairs on trial become halves.

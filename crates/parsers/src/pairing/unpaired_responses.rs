@@ -71,7 +71,8 @@ impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
         let number = self.end();
         let response = self.responses.push();
         response.begin_alone(first, place, MissingRange::NONE);
-        (response.outcome, response.separated) = (TransactionOutcome::Half, true);
+        response.outcome = TransactionOutcome::Half;
+        response.separated = true;
         (number, &mut response.response)
     }
 
@@ -132,6 +133,7 @@ impl<Q: Default, R: Default> UnpairedResponses<Q, R> {
             }
         }
         self.settled = self.end();
-        (self.least, self.overflowed) = (0, false);
+        self.least = 0;
+        self.overflowed = false;
     }
 }

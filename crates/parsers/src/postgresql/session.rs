@@ -243,7 +243,8 @@ impl PostgresSession {
             .response
             .and_then(|slot| self.transactions.response_mut(slot))
         {
-            (response.holed, response.open_end) = (true, true);
+            response.holed = true;
+            response.open_end = true;
         }
         self.finish_response(None, out);
         self.transactions.miss(Direction::ServerToClient);

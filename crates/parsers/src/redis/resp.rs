@@ -74,7 +74,8 @@ fn cut_array(bytes: &[u8]) -> MessageBoundary {
             RespValue::Yes {
                 head: len, body, ..
             } => {
-                (head, rest) = (head + len, rest - 1);
+                head += len;
+                rest -= 1;
                 if body > 0 || rest == 0 {
                     return part(head, body, rest as u64);
                 }

@@ -79,7 +79,8 @@ impl RedisSubscriptions {
 
     /// Handles missing bytes of the server.
     pub fn lose(&mut self) {
-        (self.knowledge, self.to_come) = (SubscriptionKnowledge::None, 0);
+        self.knowledge = SubscriptionKnowledge::None;
+        self.to_come = 0;
     }
 
     /// Role of a confirmation, or of a message that looks like one.

@@ -95,7 +95,10 @@ pub struct ParsedMessage<M> {
 impl<M: RequestResponseProtocol> ParsedMessage<M> {
     /// Resets the message, reusing its memory.
     pub fn begin(&mut self, span: MessageSpan, role: ServerMessageRole) {
-        (self.span, self.seen, self.role, self.bytes) = (span, MessageCompleteness::Whole, role, 0);
+        self.span = span;
+        self.seen = MessageCompleteness::Whole;
+        self.role = role;
+        self.bytes = 0;
         self.head.clear();
     }
 

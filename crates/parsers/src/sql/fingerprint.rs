@@ -255,7 +255,8 @@ impl<'a> SqlFingerprinter<'a> {
             if self.spaced {
                 self.out.pop();
             }
-            (self.last, self.before) = (self.before, self.earlier);
+            self.last = self.before;
+            self.before = self.earlier;
         }
     }
 

@@ -36,7 +36,8 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
                     return false;
                 };
                 out.extend_from_slice(&sql[copied..at]);
-                (at, copied) = (end, end - 1);
+                at = end;
+                copied = end - 1;
             }
             b'`' => match memchr(b'`', &sql[at..]) {
                 Some(n) => at += n + 1,

@@ -31,11 +31,14 @@ pub fn summary(dialect: SqlDialect, sql: &[u8], out: &mut Vec<u8>) {
     let mut reader = SqlReader::new(dialect, sql).take(PARTS_MAX).peekable();
     while let Some(part) = reader.next() {
         let SqlPart::Word(word) = part else {
-            (place, is_list) = match part {
-                SqlPart::Sign(b'(' | b';') => (SummaryPlace::Operation, false),
-                SqlPart::Sign(b',') if is_list => (SummaryPlace::Target, true),
-                _ => (SummaryPlace::Elsewhere, is_list),
-            };
+            match part {
+                SqlPart::Sign(b'(' | b';') => {
+                    place = SummaryPlace::Operation;
+                    is_list = false;
+                }
+                SqlPart::Sign(b',') if is_list => place = SummaryPlace::Target,
+                _ => place = SummaryPlace::Elsewhere,
+            }
             continue;
         };
         let any = |keywords: &[&str]| {

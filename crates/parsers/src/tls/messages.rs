@@ -109,7 +109,9 @@ impl TlsMessageCollector {
         if self.lost || self.held < HEAD {
             return None;
         }
-        (self.seen, self.cut, self.left) = (false, true, 0);
+        self.seen = false;
+        self.cut = true;
+        self.left = 0;
         self.lost = true;
         self.end()
     }
@@ -118,7 +120,8 @@ impl TlsMessageCollector {
     fn begin(&mut self) {
         if self.held == 0 {
             self.body.clear();
-            (self.cut, self.seen) = (false, false);
+            self.cut = false;
+            self.seen = false;
         }
     }
 

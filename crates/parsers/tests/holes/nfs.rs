@@ -41,7 +41,8 @@ fn with_numbers(rng: &mut SeededRng, xids: u32, has_rpc: bool) -> Script {
                 bytes: call,
             });
             open.push((xid, asked, reply));
-            (asked, xid) = (asked + 1, (xid + 1) % xids);
+            asked += 1;
+            xid = (xid + 1) % xids;
         } else {
             let (_, i, bytes) = open.remove(rng.below(open.len() as u64) as usize);
             says.push(Say {

@@ -89,7 +89,10 @@ fn unknown_requirements_of_newer_senders_are_rejected() {
         &["malformed: the message has no version"],
     );
     check(
-        |m| (m.version, m.needs) = (FORM + 1, vec!["sessions".into()]),
+        |m| {
+            m.version = FORM + 1;
+            m.needs = vec!["sessions".into()];
+        },
         &[
             "unknown name \"sessions\"",
             "the message needs format version 2; this program supports 1",

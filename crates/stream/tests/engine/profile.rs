@@ -612,8 +612,10 @@ fn memory_is_bounded_and_losses_are_counted() {
 
     // An operation that claims to have read the maximum size.
     let mut ops = reads([0, 1 << 40].into_iter());
-    ops.iter_mut()
-        .for_each(|op| (op.flow, op.moved) = (1, Some(u64::MAX)));
+    for op in &mut ops {
+        op.flow = 1;
+        op.moved = Some(u64::MAX);
+    }
     let (out, counters) = alone(
         &dataflow(None, 5, 10, false),
         &EngineConfig::default(),

@@ -254,7 +254,10 @@ fn file_of(
     let mut at = module.to_vec();
     let mut rest = path;
     match &*path[0] {
-        "crate" => (at, rest) = (Vec::new(), &path[1..]),
+        "crate" => {
+            at.clear();
+            rest = &path[1..];
+        }
         "self" | "super" => {
             while let Some(step @ ("self" | "super")) = rest.first().map(String::as_str) {
                 if step == "super" {

@@ -266,10 +266,8 @@ fn sums(
     let mut sums = BTreeMap::<_, (u64, [u64; 2])>::new();
     for row in rows.rows(OverviewQueries::of_flows(out)) {
         let sum = sums.entry(key_of(&row)).or_default();
-        (sum.0, sum.1[0]) = (
-            sum.0 + row.number("count"),
-            sum.1[0] + row.number("sum_bytes"),
-        );
+        sum.0 += row.number("count");
+        sum.1[0] += row.number("sum_bytes");
     }
     for row in rows.rows(OverviewQueries::of_flows(back)) {
         sums.entry(key_of(&row)).or_default().1[1] += row.number("sum_bytes");

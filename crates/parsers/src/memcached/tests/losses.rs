@@ -329,7 +329,8 @@ fn right_times(n: usize, batch: usize) -> std::collections::HashMap<i64, i64> {
 #[test]
 fn a_lost_request_and_a_lost_short_response_leave_no_pair() {
     let mut forms = [0u8; 10];
-    (forms[7], forms[8]) = (3, 3);
+    forms[7] = 3;
+    forms[8] = 3;
     let all: Vec<_> = (0..)
         .zip(forms)
         .map(|(i, form)| transaction(form, i, 0))

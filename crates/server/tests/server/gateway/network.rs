@@ -214,7 +214,10 @@ fn jobs_end_when_switches_reject_or_lose_rules() {
         (&ended["outcome"], &ended["reason"]),
         (&json!("failed"), &json!("switches no longer copy packets"))
     );
-    paper.with(|sheet| (sheet.lost, sheet.panics) = (None, true));
+    paper.with(|sheet| {
+        sheet.lost = None;
+        sheet.panics = true;
+    });
     let ended = center.ended(&job(&center));
     let why = ended["reason"].as_str().expect("a reason");
     assert!(
