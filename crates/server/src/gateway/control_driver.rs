@@ -14,7 +14,7 @@ use super::agents::AgentDirectory;
 use super::fleet::AgentView;
 use super::job_codec;
 use crate::job::JobId;
-use crate::store::sqlite::{ControlStore, JobStore, ServerStore, StoreError, now_ns};
+use crate::store::sqlite::{JobStore, ServerStore, StoreError, now_ns};
 
 /// See the module documentation.
 pub struct ControlDriver {
@@ -24,8 +24,7 @@ pub struct ControlDriver {
     saved: BTreeMap<JobId, ControlledJob>,
     /// Stored positions of jobs that were not resubmitted yet.
     progress: BTreeMap<JobId, Option<String>>,
-    store: ControlStore,
-    jobs: JobStore,
+    store: JobStore,
 }
 
 impl ControlDriver {
@@ -38,7 +37,7 @@ impl ControlDriver {
     ) -> Result<ControlDriver, StoreError> {
         let mut saved = BTreeMap::new();
         let mut progress = BTreeMap::new();
-        for known in store.controls.jobs()? {
+        for known in store.jobs.unfinished_controls()? {
             let id = known.job;
             if let Some(job) = job_codec::read(id.0, &known.saved, Bytes::from(known.body)) {
                 saved.insert(id, job);
@@ -51,14 +50,13 @@ impl ControlDriver {
             control,
             saved,
             progress,
-            store: store.controls.clone(),
-            jobs: store.jobs.clone(),
+            store: store.jobs.clone(),
         })
     }
 
     /// Restarts from the stored state; agents reconnect and report what they run.
     pub fn restart(&mut self, agents: &AgentDirectory, now: SessionTime) {
-        match restored(&self.jobs, agents, &self.saved) {
+        match restored(&self.store, agents, &self.saved) {
             Ok(restored) => self.control = ServerControl::new(self.settings, restored, now),
             Err(error) => tracing::error!("{error}"),
         }
@@ -86,7 +84,7 @@ impl ControlDriver {
             let id = JobId(job.id);
             let state = job_codec::write(job);
             let body = job_codec::write_body(&job.request);
-            if let Err(error) = self.store.save_job(id, &state, &body) {
+            if let Err(error) = self.store.save_control(id, &state, &body) {
                 tracing::error!("cannot store job {id}: {error}");
                 return Err(JobSaveError(error));
             }
@@ -117,7 +115,7 @@ impl ControlDriver {
 
     /// Removes an ended job.
     pub fn forget(&mut self, job: JobId) {
-        if let Err(error) = self.store.forget_job(job) {
+        if let Err(error) = self.store.forget_control(job) {
             tracing::warn!("cannot delete obsolete data of job {job} from the store: {error}");
         }
         self.saved.remove(&job);

@@ -17,7 +17,6 @@ use super::job_status::JobStatus;
 use super::mirror_worker::MirrorWorker;
 use super::record_committer::RecordCommitter;
 use super::result_bus::ResultBus;
-use super::result_publisher::ResultPublisher;
 use super::sessions::{GatewaySession, GatewaySessions, PendingGreeting};
 use super::{GatewayEvent, GatewaySettings, user_messages};
 use crate::gateway::agent_listener::AgentConnectionEvent;
@@ -42,7 +41,6 @@ pub struct EventLoop {
     agents: AgentDirectory,
     jobs: JobRuntimes,
     committer: RecordCommitter,
-    publisher: ResultPublisher,
     bus: ResultBus,
     database: Database,
     hub: Arc<ResultHub>,
@@ -76,10 +74,9 @@ impl EventLoop {
             sessions: GatewaySessions::of(identity),
             agents,
             jobs: JobRuntimes::default(),
-            committer: RecordCommitter::new(store.frames.clone(), hub.clone()),
-            publisher: ResultPublisher::new(
-                hub.clone(),
+            committer: RecordCommitter::new(
                 store.frames.clone(),
+                hub.clone(),
                 settings.frames_bytes,
             ),
             bus: ResultBus {

@@ -32,7 +32,6 @@ mod mirror_worker;
 pub(crate) mod network;
 mod record_committer;
 mod result_bus;
-mod result_publisher;
 mod sessions;
 mod tuple_results;
 mod user_messages;

@@ -5,7 +5,6 @@ mod actions;
 mod agents;
 mod alerts;
 mod audit;
-mod controls;
 mod deliveries;
 mod enrollments;
 mod frames;
@@ -29,7 +28,6 @@ pub use actions::{ActionChange, ActionStore, StoredAction, StoredDecision};
 pub use agents::AgentStore;
 pub use alerts::{AlertStore, NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::{AuditEntry, AuditLog};
-pub use controls::ControlStore;
 pub use deliveries::{DeliveryPosition, DeliveryStore, StoredOutlet};
 pub use enrollments::{EnrolledAgent, EnrollmentStore};
 pub use frames::{CommitProgress, FrameFilter, FrameStore, JoinedFrames, LaneMark, NewFrame};
@@ -62,10 +60,8 @@ const FORMS: [&str; 13] = [
 pub struct ServerStore {
     /// The connection.
     pub database: Database,
-    /// Jobs and idempotency keys.
+    /// Jobs with their control states, and idempotency keys.
     pub jobs: JobStore,
-    /// Control states of unfinished jobs.
-    pub controls: ControlStore,
     /// Properties of agents.
     pub agents: AgentStore,
     /// Records, and positions of lanes; commits rows.
@@ -153,9 +149,6 @@ impl ServerStore {
         let database = Database::open(path)?;
         Ok(ServerStore {
             jobs: JobStore {
-                database: database.clone(),
-            },
-            controls: ControlStore {
                 database: database.clone(),
             },
             agents: AgentStore {

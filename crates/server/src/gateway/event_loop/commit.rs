@@ -9,8 +9,7 @@ use link::LaneRecord;
 use super::EventLoop;
 use crate::gateway::commit_queue::PendingRecord;
 use crate::gateway::job_runtime::JobRuntime;
-use crate::gateway::record_committer::{AgentClocks, CommittedRecords};
-use crate::gateway::result_publisher::Publication;
+use crate::gateway::record_committer::{AgentClocks, CommittedRecords, Publication};
 use crate::job::JobId;
 use crate::job::counters::GatewayStage;
 use crate::store::persist_error::PersistError;
@@ -116,10 +115,10 @@ impl EventLoop {
         let Some(runtime) = self.jobs.get_mut(&job) else {
             return true;
         };
-        match self.publisher.publish(runtime, now_ns) {
+        match self.committer.publish(runtime, now_ns) {
             Ok(Publication::Unchanged) => true,
             Ok(Publication::Committed) => {
-                if let Err(error) = self.publisher.compact(runtime) {
+                if let Err(error) = self.committer.compact(runtime) {
                     self.store_failed(&error.into());
                 }
                 true

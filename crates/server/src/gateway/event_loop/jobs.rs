@@ -270,7 +270,7 @@ impl EventLoop {
             self.settle_merged(job);
             self.publish(job);
             if let Some(runtime) = self.jobs.get_mut(&job) {
-                self.publisher.show_open(runtime);
+                self.committer.show_open(runtime);
             }
             self.account(job);
             self.show_state(job);

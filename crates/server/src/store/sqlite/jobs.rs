@@ -1,4 +1,4 @@
-//! Jobs, and the idempotency keys of their submissions.
+//! Jobs with the states of their control logic, and the idempotency keys of their submissions.
 
 use std::collections::BTreeMap;
 
@@ -46,6 +46,19 @@ pub struct JobQuery {
     pub before: Option<JobId>,
     /// Maximum number of jobs.
     pub limit: usize,
+}
+
+/// A job that has not ended, with its control state.
+#[derive(Clone, Debug)]
+pub struct UnfinishedJob {
+    /// The job.
+    pub job: JobId,
+    /// State of its control logic.
+    pub saved: String,
+    /// Order for agents.
+    pub body: Vec<u8>,
+    /// Position of its published results.
+    pub progress: Option<String>,
 }
 
 const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
@@ -333,5 +346,56 @@ impl JobStore {
             )
         })?;
         Ok(changed > 0)
+    }
+
+    /// Saves a job's control state.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn save_control(&self, job: JobId, saved: &str, body: &[u8]) -> Result<(), StoreError> {
+        self.database.write(|t| {
+            t.execute(
+                "INSERT INTO controlled (job, saved, body) VALUES (?, ?, ?)
+                 ON CONFLICT (job) DO UPDATE SET saved = excluded.saved",
+                params![job, saved, body],
+            )
+            .map(drop)
+        })
+    }
+
+    /// Jobs that have not ended, with their control states.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn unfinished_controls(&self) -> Result<Vec<UnfinishedJob>, StoreError> {
+        let connection = self.database.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT job, saved, body, progress FROM controlled JOIN jobs ON jobs.id = job
+             WHERE state <> 'ended' ORDER BY job",
+        )?;
+        let rows = statement.query_map([], |row| {
+            Ok(UnfinishedJob {
+                job: row.get(0)?,
+                saved: row.get(1)?,
+                body: row.get(2)?,
+                progress: row.get(3)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Removes the control state of an ended job.
+    ///
+    /// # Errors
+    /// `StoreError` when the database cannot be read or written.
+    pub fn forget_control(&self, job: JobId) -> Result<(), StoreError> {
+        self.database.write(|t| {
+            for table in ["frames", "controlled"] {
+                t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job])?;
+            }
+            // Queries over its tuples need the periods of its agents.
+            let sql = "DELETE FROM lanes WHERE job = ?1 AND (SELECT tuples FROM jobs WHERE id = ?1) IS NULL";
+            t.execute(sql, [job]).map(drop)
+        })
     }
 }
