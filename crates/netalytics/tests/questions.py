@@ -294,7 +294,7 @@ def _(capture):
     for client, server, seen, _, _ in connections(capture):
         said = {client: {}, server: {}}
         for p in seen:
-            # A SYN and a FIN take a number, too.
+            # A SYN and a FIN take a sequence number, too.
             places = [(p.seq + n) % 2**32 for n in range(len(p.payload) + bool(p.flags & (SYN | FIN)))]
             # With the identification of the first it is a copy that the network made.
             again[client[0], server[0]] += any(said[p.src, p.sport].get(place, p.ip_id) != p.ip_id for place in places)

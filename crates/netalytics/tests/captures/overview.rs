@@ -119,6 +119,12 @@ fn its_numbers_are_those_of_its_queries() {
     }
 }
 
+/// The column that identifies a request in a list, and the request.
+fn key_of(item: &Value) -> (&String, &Value) {
+    let fields = item.as_object().expect("an object");
+    fields.iter().nth(1).expect("the key")
+}
+
 /// A quantile of a time; the column is named after the time if the result has several times.
 fn time<'a>(row: &'a Value, quantile: &str, time: &str) -> &'a Value {
     row.get(format!("{quantile}_{time}_ns"))
@@ -165,12 +171,7 @@ fn check_numbers(capture: &str) {
         );
     }
     for slow in overview["slowest"].as_array().expect("a list") {
-        let (key, request) = slow
-            .as_object()
-            .expect("an object")
-            .iter()
-            .nth(1)
-            .expect("the key");
+        let (key, request) = key_of(slow);
         let is_it = |row: &Value| {
             &row[key] == request
                 && row["count"] == slow["requests"]
@@ -183,12 +184,7 @@ fn check_numbers(capture: &str) {
         );
     }
     for failing in overview["failing"].as_array().expect("a list") {
-        let (key, request) = failing
-            .as_object()
-            .expect("an object")
-            .iter()
-            .nth(1)
-            .expect("the key");
+        let (key, request) = key_of(failing);
         let is_it = |row: &Value| {
             &row[key] == request
                 && row["count"] == failing["requests"]

@@ -61,16 +61,7 @@ fn number(name: &str) -> Option<u64> {
 
 fn arguments(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
     let token = folder.path(&format!("{name}.token"));
-    let own = [
-        "agent",
-        "--server",
-        &server.url,
-        "--token-file",
-        &token,
-        "--name",
-        name,
-        "--folder",
-    ];
+    let own = folder.path(name);
     let play = [
         "--demo",
         "captures/shop/in.pcap",
@@ -78,11 +69,8 @@ fn arguments(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
         PAUSE,
         "--demo-in-step",
     ];
-    let own = own
-        .map(str::to_owned)
-        .into_iter()
-        .chain([folder.path(name)]);
-    own.chain(play.map(str::to_owned)).collect()
+    let all = server.agent(name, &token, &own).into_iter().chain(play);
+    all.map(str::to_owned).collect()
 }
 
 /// The sum of counts, and the agents that are missing, by window.

@@ -353,17 +353,7 @@ fn a_rule_fires_although_an_agent_refuses_it() {
         .map(|(name, policy)| {
             let token = server.token(&folder, name);
             let own = folder.path(name);
-            let agent = [
-                "agent",
-                "--server",
-                &server.url,
-                "--token-file",
-                &token,
-                "--name",
-                name,
-                "--folder",
-                &own,
-            ];
+            let agent = server.agent(name, &token, &own);
             let play = ["--demo", "captures/shop/in.pcap", "--demo-pause", "100ms"];
             let policy = policy
                 .iter()

@@ -210,25 +210,8 @@ fn agents_and_labels_are_columns() {
         let policy = folder.file(&format!("{agent}.toml"), policy.as_bytes());
         let token = server.token(&folder, agent);
         let own = folder.path(agent);
-        let called = [
-            "agent",
-            "--server",
-            &server.url,
-            "--token-file",
-            &token,
-            "--name",
-            agent,
-        ];
-        let plays = [
-            "--folder",
-            &own,
-            "--policy",
-            &policy,
-            "--demo",
-            &part,
-            "--demo-pause",
-            "1h",
-        ];
+        let called = server.agent(agent, &token, &own);
+        let plays = ["--policy", &policy, "--demo", &part, "--demo-pause", "1h"];
         let process = Process::start(&[&called[..], &plays].concat());
         parts.insert(agent, part);
         process

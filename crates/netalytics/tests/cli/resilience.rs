@@ -11,26 +11,19 @@ use super::service::{Process, Server, wait};
 const CAPTURE: &str = "captures/shop/in.pcap";
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 
-/// Arguments of an agent that replays a capture, with its token and folder in `folder`.
+/// Arguments of an agent that replays a capture, with a new token and its folder in `folder`.
 pub fn agent(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
-    let token = server.token(folder, name);
-    let own = [
-        "agent",
-        "-v",
-        "--server",
-        &server.url,
-        "--token-file",
-        &token,
-        "--name",
-        name,
-        "--folder",
-    ];
-    let play = ["--demo", CAPTURE, "--demo-pause", "100ms"].map(str::to_owned);
-    own.map(str::to_owned)
-        .into_iter()
-        .chain([folder.path(name)])
-        .chain(play)
-        .collect()
+    server.token(folder, name);
+    agent_again(server, folder, name)
+}
+
+/// Arguments of an agent that replays a capture, with its existing token.
+pub fn agent_again(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
+    let token = folder.path(&format!("{name}.token"));
+    let own = folder.path(name);
+    let play = ["-v", "--demo", CAPTURE, "--demo-pause", "100ms"];
+    let all = server.agent(name, &token, &own).into_iter().chain(play);
+    all.map(str::to_owned).collect()
 }
 
 pub fn start(arguments: &[String]) -> Process {

@@ -89,6 +89,21 @@ impl Server {
         *self = Server::at(&address, folder, std::mem::take(&mut self.flags));
     }
 
+    /// Arguments of an agent with a token, in the file `token`, and a folder.
+    pub fn agent<'a>(&'a self, name: &'a str, token: &'a str, own: &'a str) -> [&'a str; 9] {
+        [
+            "agent",
+            "--server",
+            &self.url,
+            "--token-file",
+            token,
+            "--name",
+            name,
+            "--folder",
+            own,
+        ]
+    }
+
     /// Three agents, each with the packets of one client of the shop in a loop with this pause.
     pub fn agents(&self, folder: &Folder, pause: &str) -> Vec<Process> {
         let agent = |client: &&str| {
@@ -101,22 +116,9 @@ impl Server {
             );
             let token = self.token(folder, client);
             let own = folder.path(client);
-            let agent = [
-                "agent",
-                "--server",
-                &self.url,
-                "--token-file",
-                &token,
-                "--name",
-                client,
-            ];
-            Process::start(
-                &[
-                    &agent[..],
-                    &["--folder", &own, "--demo", &part, "--demo-pause", pause],
-                ]
-                .concat(),
-            )
+            let agent = self.agent(client, &token, &own);
+            let play = ["--demo", &part, "--demo-pause", pause];
+            Process::start(&[&agent[..], &play].concat())
         };
         let agents = CLIENTS.iter().map(agent).collect();
         self.await_agents(3);

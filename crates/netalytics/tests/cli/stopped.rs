@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::resilience::{agent, children, is_alive, is_connected, start};
+use super::resilience::{agent, agent_again, children, is_alive, is_connected, start};
 use super::service::{Process, Server, wait};
 use super::{Folder, run};
 
@@ -190,36 +190,12 @@ fn agents_end_without_losses_on_request() {
     });
     let gone = reason(&server, &id);
     assert!(!gone.contains("lost"), "{gone}");
-    let again = start(&agent_again(&server, &folder));
+    let again = start(&agent_again(&server, &folder, "one"));
     wait("it comes", || is_connected(&server, "one"));
     wait("its monitor runs", || monitor(&again).map(drop));
     wait("rows come again", || lacks_nobody(&server, &id));
     let back = reason(&server, &id);
     assert!(!back.contains("lost"), "{back}");
-}
-
-/// The same agent with its existing token.
-fn agent_again(server: &Server, folder: &Folder) -> Vec<String> {
-    let token = folder.path("one.token");
-    let own = [
-        "agent",
-        "-v",
-        "--server",
-        &server.url,
-        "--token-file",
-        &token,
-        "--name",
-        "one",
-    ];
-    let more = [
-        "--folder",
-        &folder.path("one"),
-        "--demo",
-        "captures/shop/in.pcap",
-        "--demo-pause",
-        "100ms",
-    ];
-    own.into_iter().chain(more).map(str::to_owned).collect()
 }
 
 #[test]

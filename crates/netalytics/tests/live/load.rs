@@ -60,7 +60,7 @@ impl Phase {
         self.began.elapsed().as_secs()
     }
 
-    /// The second named by a text: name of the phase, followed by a number.
+    /// The second of the phase in a text that contains the phase's name, followed by a number.
     fn second_of(&self, text: &str) -> Option<u64> {
         let mut words = text
             .split(|c: char| !c.is_ascii_alphanumeric())

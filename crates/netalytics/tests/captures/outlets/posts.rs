@@ -309,7 +309,7 @@ fn a_collector_gets_sums_gauges_and_distributions() {
         let (all, buckets) = &distributions[url];
         assert_eq!((counts[url], *all), (count, timed), "{url}");
         assert!((p99[url] / ours - 1.0).abs() < 1e-9, "{url}");
-        // The bucket with the 99th percentile, by the definition of its bounds, contains ours, which is within 1/128.
+        // The bucket of the 99th percentile contains the printed value, which has an error of at most 1/128.
         let mut below = 0.0;
         let (index, _) = buckets
             .iter()

@@ -64,7 +64,7 @@ impl Way {
 }
 
 impl Engines {
-    /// Has hosts publish the tuples of a world.
+    /// Starts a publisher on each host of a world.
     pub fn start(cluster: &TestCluster, world: World) -> Engines {
         let flink = [
             "--engine",

@@ -43,17 +43,7 @@ fn agents(cluster: &TestCluster, server: &Server, folder: &Folder) -> (Vec<Proce
         let policy = folder.file(&format!("{name}.toml"), policy.as_bytes());
         let token = server.token(folder, name);
         let own = folder.path(name);
-        let agent = [
-            "agent",
-            "--server",
-            &server.url,
-            "--token-file",
-            &token,
-            "--name",
-            name,
-            "--folder",
-            &own,
-        ];
+        let agent = server.agent(name, &token, &own);
         let plays = ["--policy", &policy, "--demo", &part, "--demo-pause", pause];
         (Process::start(&[&agent[..], &plays].concat()), part)
     };

@@ -195,18 +195,16 @@ fn joined_rows_are_exactly_once_over_kills_of_the_server() {
             center.begin();
         }
         crew.say(ALL);
-        center.ended(&job);
-        assert_eq!(
-            sorted(&center.rows(&job, 0)),
-            sorted(&hosts.truth(query)),
-            "{query}"
-        );
-        assert_eq!(
-            counts(&center, &job)[1..],
-            [0, left_out(query), 0],
-            "{query}"
-        );
+        check_ended(&center, &job, &hosts, query);
     }
+}
+
+/// Waits for the end of the job; checks that its rows are the truth and that no request was lost.
+fn check_ended(center: &Center, job: &str, hosts: &Hosts, query: &str) {
+    center.ended(job);
+    let rows = center.rows(job, 0);
+    assert_eq!(sorted(&rows), sorted(&hosts.truth(query)), "{query}");
+    assert_eq!(counts(center, job)[1..], [0, left_out(query), 0], "{query}");
 }
 
 #[test]
@@ -230,17 +228,7 @@ fn a_full_disk_makes_no_joined_row_twice() {
             (status >= 400).then_some(())
         });
         store.database.limit_pages(1 << 30).expect("no bound");
-        center.ended(&job);
-        assert_eq!(
-            sorted(&center.rows(&job, 0)),
-            sorted(&hosts.truth(query)),
-            "{query}"
-        );
-        assert_eq!(
-            counts(&center, &job)[1..],
-            [0, left_out(query), 0],
-            "{query}"
-        );
+        check_ended(&center, &job, &hosts, query);
     }
 }
 
