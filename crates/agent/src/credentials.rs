@@ -65,7 +65,8 @@ impl AgentCredentials {
     /// `CredentialsError::File` if they cannot be written, `CredentialsError::Content` if the certificate is invalid.
     pub fn keep(
         folder: &Path,
-        (key, certificate): (&str, &str),
+        key: &str,
+        certificate: &str,
         authority: Option<String>,
     ) -> Result<AgentCredentials, CredentialsError> {
         let new = AgentCredentials::of(folder, format!("{key}{certificate}"), authority)?;
@@ -100,7 +101,7 @@ impl AgentCredentials {
         key: &str,
         certificate: &str,
     ) -> Result<AgentCredentials, CredentialsError> {
-        AgentCredentials::keep(&self.folder, (key, certificate), self.authority.clone())
+        AgentCredentials::keep(&self.folder, key, certificate, self.authority.clone())
     }
 
     fn of(
@@ -213,7 +214,7 @@ mod tests {
         let (key, certificate) = make("web-1");
         let other = make("web-1");
         let ca = Some(authority.certificate_pem().to_owned());
-        let kept = AgentCredentials::keep(&own, (&key, &certificate), ca).expect("kept");
+        let kept = AgentCredentials::keep(&own, &key, &certificate, ca).expect("kept");
         kept.renewed(&other.0, &other.1).expect("kept");
         let found = AgentCredentials::read(&own)
             .expect("readable")

@@ -104,7 +104,8 @@ pub async fn enroll(
     };
     Ok(AgentCredentials::keep(
         folder,
-        (&made.key_pem, &certified.certificate),
+        &made.key_pem,
+        &certified.certificate,
         authority,
     )?)
 }

@@ -40,21 +40,21 @@ impl Default for RecordingRotation {
 /// Amounts recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingTotals {
-    /// Complete files.
+    /// Number of complete files.
     pub files: u64,
-    /// Their rows.
+    /// Rows of complete files.
     pub rows: u64,
-    /// Their bytes.
+    /// Bytes of complete files.
     pub bytes: u64,
     /// Files that could not be completed: their row groups are on disk, but only this program can read them.
     pub files_unfinished: u64,
-    /// Their rows.
+    /// Rows of unfinished files.
     pub rows_unfinished: u64,
-    /// Rows that could not be written.
+    /// Number of rows that could not be written.
     pub rows_lost: u64,
     /// Unfinished files of an earlier run that were completed.
     pub files_recovered: u64,
-    /// Their rows.
+    /// Rows of recovered files.
     pub rows_recovered: u64,
 }
 
@@ -202,7 +202,7 @@ impl Recorder {
         let open = &mut self.tables[table];
         open.stretch = open.stretch.max(stretch);
         open.rows += batch.rows() as u64;
-        let written = open.begin((&self.folder, group_memory)).and_then(|()| {
+        let written = open.begin(&self.folder, group_memory).and_then(|()| {
             let is_full = open.pending.push(batch, watermark_ns);
             if is_full {
                 open.write_pending(self.redactor.as_ref())
@@ -258,7 +258,7 @@ impl Recorder {
     pub fn finish(&mut self) -> io::Result<()> {
         for table in 0..self.tables.len() {
             if !self.tables[table].has_files {
-                self.tables[table].begin((&self.folder, GROUP_MEMORY))?;
+                self.tables[table].begin(&self.folder, GROUP_MEMORY)?;
             }
             self.end_files(table)?;
         }
@@ -297,7 +297,7 @@ impl Recorder {
 
 impl OpenTableSet {
     /// Creates all missing files.
-    fn begin(&mut self, (folder, group_memory): (&Path, usize)) -> io::Result<()> {
+    fn begin(&mut self, folder: &Path, group_memory: usize) -> io::Result<()> {
         for OpenTable { head, layout, file } in &mut self.tables {
             if file.is_none() {
                 let schema = layout.schema.clone();

@@ -19,7 +19,7 @@ pub type Hash = [u8; 32];
 /// Creates a session for the token with that hash; returns its name.
 pub fn begin(store: &SessionStore, token: Hash) -> Result<String, StoreError> {
     let name = access::random_hex();
-    store.begin((&access::hash(&name), &token), (SESSION_NS, SESSIONS_MAX))?;
+    store.begin(&access::hash(&name), &token, SESSION_NS, SESSIONS_MAX)?;
     Ok(name)
 }
 

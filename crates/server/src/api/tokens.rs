@@ -126,7 +126,9 @@ pub async fn create(
     let make = move |service: &Service| {
         let made = access::make(
             &service.store().tokens,
-            (&asked.name, asked.role, &scope),
+            &asked.name,
+            asked.role,
+            &scope,
             expires,
         )?;
         let outcome = if made.is_some() {

@@ -229,7 +229,9 @@ fn first_token(store: &TokenStore, folder: &Path) -> io::Result<Option<PathBuf>>
         .open(&path)?;
     let made = access::make(
         store,
-        ("admin", AccessRole::Admin, &NetworkScope::default()),
+        "admin",
+        AccessRole::Admin,
+        &NetworkScope::default(),
         None,
     )
     .map_err(io::Error::other)?;

@@ -47,7 +47,9 @@ impl Service {
         }
         let made = access::make(
             &self.store().tokens,
-            (name, role, &NetworkScope::default()),
+            name,
+            role,
+            &NetworkScope::default(),
             expires,
         )?;
         Ok(made.map(|made| made.secret).unwrap_or_default())

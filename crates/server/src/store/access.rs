@@ -225,7 +225,9 @@ impl ClientAccess {
 /// Creates a token; `None` if the name exists.
 pub fn make(
     store: &TokenStore,
-    (name, role, scope): (&str, AccessRole, &NetworkScope),
+    name: &str,
+    role: AccessRole,
+    scope: &NetworkScope,
     expires_ns: Option<i64>,
 ) -> Result<Option<NewToken>, StoreError> {
     let secret = format!("nl_{}", random_hex());

@@ -130,7 +130,7 @@ impl RowHistory {
     ) -> Result<(), PersistError> {
         let all = state.has_ended();
         loop {
-            let (rows, bytes, oldest) = self.results.tail_size((job, result.place))?;
+            let (rows, bytes, oldest) = self.results.tail_size(job, result.place)?;
             let is_old = oldest.is_some_and(|at| at < now_ns() - TAIL_AGE_NS);
             if rows == 0 || !(all || is_old || rows >= TAIL_ROWS_MAX || bytes >= TAIL_BYTES_MAX) {
                 return Ok(());
@@ -147,7 +147,7 @@ impl RowHistory {
         let mut rows = 0;
         let mut bytes = 0;
         loop {
-            let some = self.results.tail((job, result.place), from, TAIL_BATCHES)?;
+            let some = self.results.tail(job, result.place, from, TAIL_BATCHES)?;
             let Some(last) = some.last() else {
                 return Ok(all);
             };

@@ -47,8 +47,8 @@ pub fn give(
     deadline: QueryDeadline,
     to: &mut dyn TakeTuples,
 ) -> Result<ReadCounts, ServiceError> {
-    let place = (kept.job.id, kept.result.place);
-    let pieces = past.store.segments.pieces(place, period)?;
+    let segments = &past.store.segments;
+    let pieces = segments.pieces(kept.job.id, kept.result.place, period)?;
     // Later pieces may contain earlier tuples: reconnected agents send data of the time of their absence.
     let mut floors: Vec<i64> = pieces.iter().map(|piece| piece.first_ns).collect();
     for i in (1..floors.len()).rev() {

@@ -169,7 +169,7 @@ impl PastQueries {
             Ok(covered) => covered,
             Err(why) => return Ok(Err(why)),
         };
-        let extent = self.store.segments.extent((job.id, result.place))?;
+        let extent = self.store.segments.extent(job.id, result.place)?;
         let Some(JobRunSpan {
             began_ns,
             worked_to_ns,

@@ -102,7 +102,7 @@ impl JobMetrics {
     ) -> Result<(), PersistError> {
         if self.next.len() <= result.place {
             // The first scrape starts at the most recent rows.
-            let newest = store.last_tail((job, result.place))?;
+            let newest = store.last_tail(job, result.place)?;
             self.next.resize(result.place, result.next_row);
             self.next.push(newest.unwrap_or(result.next_row));
         }

@@ -305,12 +305,7 @@ fn alerts_are_sent_once_despite_any_crash() {
             assert_eq!(again(key), unsure, "seed {seed}: {key}");
         }
         let rows: usize = history.iter().map(Vec::len).sum();
-        let kept = rough
-            .store
-            .results
-            .tail_size((rough.job, 0))
-            .expect("read")
-            .0;
+        let kept = rough.store.results.tail_size(rough.job, 0).expect("read").0;
         assert_eq!(kept, rows as i64, "seed {seed}");
     }
 }

@@ -64,8 +64,8 @@ impl RowHistory {
             stopped: None,
         };
         loop {
-            let segment = self.segments.at((job, result.place), from)?;
-            let tail = self.results.tail((job, result.place), from, TAIL_BATCHES)?;
+            let segment = self.segments.at(job, result.place, from)?;
+            let tail = self.results.tail(job, result.place, from, TAIL_BATCHES)?;
             // Rows found in neither place were being moved; the store changes both in one transaction.
             match (segment, tail.first()) {
                 (Some(segment), first)
@@ -111,7 +111,7 @@ impl RowHistory {
 
     /// Whether rows with numbers of at least `from` are in a segment now.
     fn has_moved(&self, job: JobId, result: &KeptResult, from: i64) -> Result<bool, PersistError> {
-        Ok(self.segments.at((job, result.place), from)?.is_some())
+        Ok(self.segments.at(job, result.place, from)?.is_some())
     }
 }
 

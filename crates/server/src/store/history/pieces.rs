@@ -31,11 +31,10 @@ impl RowHistory {
         take: &mut dyn FnMut(&Batch) -> bool,
     ) -> Result<ReadOutcome, PersistError> {
         let schema = schema(&result.table, &result.columns).ok_or(PersistError::Damaged)?;
-        let place = (job, result.place);
         let is_it = |tail: &crate::store::sqlite::RowTail| tail.first_row == piece.first_row;
         if let Some(tail) = self
             .results
-            .tail(place, piece.first_row, 1)?
+            .tail(job, result.place, piece.first_row, 1)?
             .first()
             .filter(|tail| is_it(tail))
         {
@@ -44,7 +43,11 @@ impl RowHistory {
         }
         // A missing piece was moved or removed.
         let holds = |segment: &HistorySegment| segment.first_row <= piece.first_row;
-        let Some(segment) = self.segments.at(place, piece.first_row)?.filter(holds) else {
+        let Some(segment) = self
+            .segments
+            .at(job, result.place, piece.first_row)?
+            .filter(holds)
+        else {
             return Ok(ReadOutcome::Lacks(piece.rows.unsigned_abs()));
         };
         let from = piece.first_row;

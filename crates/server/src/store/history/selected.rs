@@ -183,7 +183,7 @@ impl RowHistory {
         let until = asked.until_ns.unwrap_or(i64::MAX);
         let pieces = self
             .segments
-            .pieces((job, result.place), (since, until))
+            .pieces(job, result.place, (since, until))
             .map_err(PersistError::from)?;
         let all: i64 = pieces.iter().map(|piece| piece.rows).sum();
         if all > READ_ROWS_MAX {

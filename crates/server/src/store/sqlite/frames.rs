@@ -251,7 +251,7 @@ impl FrameStore {
     ) -> Result<(), StoreError> {
         self.database.write(|t| {
             for (place, new) in rows {
-                keep_in(t, (job, *place), new)?;
+                keep_in(t, job, *place, new)?;
             }
             t.execute(
                 "UPDATE controlled SET progress = ? WHERE job = ?",

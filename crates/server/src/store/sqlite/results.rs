@@ -68,7 +68,8 @@ pub(super) fn place(n: i64) -> usize {
 /// Appends rows.
 pub(super) fn keep_in(
     t: &Transaction<'_>,
-    (job, place): (JobId, usize),
+    job: JobId,
+    place: usize,
     new: &NewTail,
 ) -> rusqlite::Result<()> {
     let place = place as i64;
@@ -158,7 +159,8 @@ impl ResultStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn tail(
         &self,
-        (job, place): (JobId, usize),
+        job: JobId,
+        place: usize,
         from: i64,
         limit: usize,
     ) -> Result<Vec<RowTail>, StoreError> {
@@ -189,7 +191,7 @@ impl ResultStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
+    pub fn last_tail(&self, job: JobId, place: usize) -> Result<Option<i64>, StoreError> {
         let connection = self.database.lock();
         let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
         Ok(connection
@@ -203,7 +205,8 @@ impl ResultStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn tail_size(
         &self,
-        (job, place): (JobId, usize),
+        job: JobId,
+        place: usize,
     ) -> Result<(i64, i64, Option<i64>), StoreError> {
         let connection = self.database.lock();
         let sql =

@@ -122,7 +122,8 @@ impl SegmentStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn at(
         &self,
-        (job, place): (JobId, usize),
+        job: JobId,
+        place: usize,
         from: i64,
     ) -> Result<Option<HistorySegment>, StoreError> {
         let connection = self.database.lock();
@@ -140,7 +141,7 @@ impl SegmentStore {
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
     pub fn has(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
-        let found = self.at((job, place), first_row)?;
+        let found = self.at(job, place, first_row)?;
         Ok(found.is_some_and(|segment| segment.first_row == first_row))
     }
 
@@ -150,7 +151,8 @@ impl SegmentStore {
     /// `StoreError` when the database cannot be read or written.
     pub fn pieces(
         &self,
-        (job, place): (JobId, usize),
+        job: JobId,
+        place: usize,
         (since_ns, until_ns): (i64, i64),
     ) -> Result<Vec<RowPiece>, StoreError> {
         let connection = self.database.lock();
@@ -176,7 +178,7 @@ impl SegmentStore {
     ///
     /// # Errors
     /// `StoreError` when the database cannot be read or written.
-    pub fn extent(&self, (job, place): (JobId, usize)) -> Result<ResultExtent, StoreError> {
+    pub fn extent(&self, job: JobId, place: usize) -> Result<ResultExtent, StoreError> {
         let connection = self.database.lock();
         let of =
             |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
@@ -374,7 +376,7 @@ mod tests {
         let rows = |period| {
             let pieces = store
                 .segments
-                .pieces((JobId(1), 0), period)
+                .pieces(JobId(1), 0, period)
                 .expect("the store");
             pieces
                 .iter()
@@ -384,7 +386,7 @@ mod tests {
         assert_eq!(rows((i64::MIN, i64::MAX)), [0, 10, 20, 30]);
         assert_eq!(rows((2, 3)), [10, 20]);
         assert_eq!(rows((5, 9)), [] as [i64; 0]);
-        let extent = store.segments.extent((JobId(1), 0)).expect("the store");
+        let extent = store.segments.extent(JobId(1), 0).expect("the store");
         assert_eq!(
             extent,
             ResultExtent {

@@ -42,10 +42,12 @@ impl SessionStore {
     /// `StoreError`, except write failures of the disk.
     pub fn begin(
         &self,
-        (name, token): (&[u8], &[u8]),
-        (time_ns, most): (i64, usize),
+        name: &[u8],
+        token: &[u8],
+        time_ns: i64,
+        most: usize,
     ) -> Result<(), StoreError> {
-        match self.keep_session((name, token), (time_ns, most)) {
+        match self.keep_session(name, token, time_ns, most) {
             Err(error) if error.is_write_failure() => {
                 self.unkept.with(|all| {
                     if all.len() >= UNKEPT_MAX {
@@ -65,8 +67,10 @@ impl SessionStore {
 
     fn keep_session(
         &self,
-        (name, token): (&[u8], &[u8]),
-        (time_ns, most): (i64, usize),
+        name: &[u8],
+        token: &[u8],
+        time_ns: i64,
+        most: usize,
     ) -> Result<(), StoreError> {
         let now = now_ns();
         self.database.write(|t| {
