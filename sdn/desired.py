@@ -212,8 +212,8 @@ class Desired:
             held.flows.pop(rule.place, None)
 
     def packet_in(self, table, cookie, in_port, data):
-        """A packet held by a catcher: rules for its flow, and then the whole packet, by the same actions. At the limit of flows it is forwarded without a copy;
-        packets of other rules are ignored."""
+        """Handles a packet held by a catcher: installs rules for its flow, then sends the whole packet through the same actions. At the limit of flows the packet is
+        forwarded without a copy. Packets of other rules are ignored."""
         for held in self.sets.values():
             for reactive in held.of.reactive:
                 if (reactive.catcher.table, reactive.catcher.cookie) == (table, cookie):

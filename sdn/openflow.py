@@ -26,7 +26,7 @@ class UnixSocket(socket.socket):
 def parser(description):
     """Flags of every application."""
     asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--openflow", metavar="HOST:PORT|unix:FILE", default="127.0.0.1:6653", help="where switches connect (%(default)s)")
+    asked.add_argument("--openflow", metavar="HOST:PORT|unix:FILE", default="127.0.0.1:6653", help="address for connections of switches (%(default)s)")
     return asked
 
 

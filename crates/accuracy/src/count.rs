@@ -14,7 +14,7 @@ pub struct OutcomeCounts {
     pub findable: usize,
     /// Findable transactions that were found.
     pub found: usize,
-    /// The last two numbers for clients that wait for responses.
+    /// `findable` and `found` of clients that wait for responses.
     pub waiting: (usize, usize),
     /// Found completely and marked `exact`.
     pub exact: usize,

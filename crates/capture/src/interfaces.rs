@@ -10,7 +10,7 @@ use crate::sys::interfaces::{InterfaceFact, entries};
 /// One interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkInterface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
     /// Interface index.
     pub index: u32,
@@ -18,7 +18,7 @@ pub struct NetworkInterface {
     pub state: InterfaceState,
     /// Hardware type (`ARPHRD_ETHER` …).
     pub kind: u16,
-    /// Its addresses.
+    /// Addresses of the interface.
     pub addresses: Vec<IpAddr>,
     /// Packets dropped before any capture since the interface was created; wraps.
     pub(crate) drops: u32,

@@ -139,7 +139,7 @@ impl PacketFile {
             }
             Err(_) => {
                 self.kept.packets_lost += packets;
-                // If it cannot be truncated (a device, a pipe), the original error suffices.
+                // For a file that cannot be truncated (a device, a pipe), the original error suffices.
                 let _ = self
                     .out
                     .file

@@ -141,7 +141,7 @@ impl FlinkJob {
         }
     }
 
-    /// Its progress; empty without the REST API or without metrics (Flink collects them every ten seconds by default,
+    /// Progress of the job; empty without the REST API or metrics (Flink collects them every ten seconds by default,
     /// `metrics.fetcher.update-interval`).
     ///
     /// # Errors

@@ -73,8 +73,9 @@ impl PendingOpening {
         }
     }
 
-    /// The segment as the first packet of the connection it opened, without its data, which becomes a hole if it was
-    /// accepted. `tuple` is that of a packet sent by `sender`.
+    /// The segment as the first packet of the connection that it opened, without its data. Accepted data becomes a
+    /// hole.
+    /// `tuple`: five-tuple of a packet sent by `sender`.
     pub fn packet(&self, tuple: &FiveTuple, sender: FlowSide) -> Packet<'static> {
         let &PendingOpening {
             ts,

@@ -204,7 +204,7 @@ impl MonitorJob {
             ..config.stream.clone()
         };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
-        // One quarter each: built by workers, in flight, waiting for other workers' rows of the epoch, being
+        // A quarter each for results that workers build, that are in flight, that wait for other workers, and that are
         // sorted.
         let results_quarter = config.results_bytes_max / 4;
         let in_flight = InFlightBytes::new(results_quarter);

@@ -401,7 +401,7 @@ impl Monitor {
         }
     }
 
-    /// Tuples are taken by windows that accept them for `lateness_ns` after their end.
+    /// Windows accept tuples for `lateness_ns` after their end.
     pub fn set_lateness(&mut self, lateness_ns: i64) {
         self.lateness_ns = lateness_ns;
     }

@@ -40,7 +40,7 @@ pub(crate) enum WorkerMessage {
     Names(Vec<(IpAddr, String)>),
     Packets(PacketFacts),
     Rate(RateChange),
-    /// Answered after all earlier messages of the worker are processed.
+    /// A request that is answered after all earlier messages of the worker are processed.
     Barrier(SyncSender<()>),
     Closing(Box<WorkerFinalReport>),
     Panic(usize, String),

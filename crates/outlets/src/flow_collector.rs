@@ -154,7 +154,7 @@ impl OutletTransport for FlowCollector {
     fn finish(&mut self, patience: Duration) -> Result<(), (u64, String)> {
         match self.connection.take() {
             Some(CollectorConnection::Stream(mut stream)) => {
-                // Receivers that never close have received the data nevertheless.
+                // A receiver that does not close the connection has received the data nevertheless.
                 let _ = stream.close(patience.min(Duration::from_secs(1)));
             }
             Some(connection) => {

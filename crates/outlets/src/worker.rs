@@ -103,7 +103,7 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 pub struct OutletThread {
     /// Queue.
     pub queue: Arc<OutletQueue>,
-    /// Counters of its rows.
+    /// Counters of the outlet's rows.
     pub tally: Arc<OutletCounters>,
     /// Mapping.
     pub mapping: Box<dyn RowMapping>,

@@ -127,14 +127,14 @@ pub enum MessageBoundary {
     Message {
         /// At least 1, at most the bytes available.
         head: usize,
-        /// Any number, including bytes not yet received.
+        /// Length of the body; may exceed the received bytes.
         body: u64,
     },
     /// A part of a message that continues after it.
     Part {
         /// At least 1, at most the bytes available.
         head: usize,
-        /// Any number, including bytes not yet received.
+        /// Length of the body; may exceed the received bytes.
         body: u64,
         /// State for [`RequestResponseProtocol::go_on`], for example the number of remaining parts.
         rest: u64,

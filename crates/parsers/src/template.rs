@@ -228,7 +228,7 @@ mod tests {
         assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 2));
     }
 
-    /// The page that goes through this file shows this file's code.
+    /// docs/write-a-parser.md shows the code of this file.
     #[test]
     fn the_page_shows_this_code() {
         let page = include_str!("../../../docs/write-a-parser.md");

@@ -199,7 +199,7 @@ impl ProfileSpec {
             .chain(optional.into_iter().flatten())
     }
 
-    /// Predicates of the join input.
+    /// Predicates of the profile.
     pub fn predicates(&self) -> impl Iterator<Item = &Predicate> {
         [&self.reads, &self.writes].into_iter().chain(&self.success)
     }

@@ -58,7 +58,7 @@ impl ProcessorBlock {
         self.is_aggregate() && !counts
     }
 
-    /// Its name.
+    /// Name in the query language.
     #[must_use]
     pub fn name(self) -> &'static str {
         BLOCKS

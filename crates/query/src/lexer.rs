@@ -20,7 +20,7 @@ pub enum WordShape {
 /// A token of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryToken {
-    /// Its kind.
+    /// Kind of the token.
     pub kind: TokenKind,
     /// Position.
     pub span: TextSpan,

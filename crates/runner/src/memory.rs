@@ -67,9 +67,9 @@ pub struct MemoryDivision {
     pub results_bytes: usize,
     /// Open windows, their groups and sketches: an eighth, and the unused shares of joins and row groups.
     pub window_bytes: usize,
-    /// Tuples that wait for a join: an eighth, with several parsers or two taps.
+    /// Tuples that wait for a join: an eighth if the query has several parsers or two taps, otherwise none.
     pub join_bytes: usize,
-    /// Row groups of Parquet: an eighth, if any are written.
+    /// Row groups of Parquet: an eighth if the run writes any, otherwise none.
     pub row_group_bytes: usize,
 }
 

@@ -440,7 +440,7 @@ impl OpenVSwitch {
     }
 }
 
-/// Columns used of a mirror.
+/// Columns of a mirror that are read.
 const MIRROR: [&str; 7] = [
     "_uuid",
     "name",

@@ -64,7 +64,7 @@ impl<'a> Scalar<'a> {
     #[must_use]
     pub fn is_all_of(&self, row: &[u8]) -> bool {
         match self {
-            // Null is shorter: the tag need not be compared.
+            // An encoded null is shorter, so the tag need not be compared.
             Scalar::Ip(v) => row.len() == 17 && row[1..] == v[..],
             Scalar::U64(v) => row.len() == 9 && row[1..] == v.to_le_bytes(),
             Scalar::Text(v) => row.len() == v.len() + 5 && row[5..] == **v,

@@ -13,7 +13,7 @@ use crate::pane::{Pane, PaneLayout};
 
 /// Maximum size of the front relative to the panes.
 const FRONT_FACTOR: usize = 2;
-/// Number of groups always allowed in the front.
+/// Number of groups that the front may have regardless of the panes' size.
 const FRONT_MIN: usize = 4096;
 
 /// Merges shared by later windows.

@@ -39,7 +39,7 @@ struct TimeFields {
 #[derive(Debug)]
 pub(crate) struct RecordFields<'a> {
     pub record: ExportedFlow<'a>,
-    /// `None` if the record has none of them.
+    /// `None` if the record has no sampling fields.
     pub sampling: Option<SamplingFields>,
     times: TimeFields,
 }

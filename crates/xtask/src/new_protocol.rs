@@ -70,7 +70,7 @@ fn parser(name: &str, template: &str) -> Result<String> {
         .context("the template's head ends before its imports")?
         .1;
     let (before, rest) = code
-        .split_once("    /// The page that goes through this file")
+        .split_once("    /// docs/write-a-parser.md shows the code of this file")
         .context("the page's test")?;
     let (_, after) = rest
         .split_once("\n    }\n\n")

@@ -230,7 +230,7 @@ impl Ends<'_> {
         let begun = paces.iter().rev().find(|(from, _)| self.asked >= *from);
         begun
             .map(|(_, pace)| *pace)
-            .expect("there is a pace from the first exchange on")
+            .expect("the first exchange has a pace")
     }
 
     fn work(&mut self) {
@@ -251,7 +251,10 @@ impl Ends<'_> {
 
     fn answer(&mut self) {
         self.working = false;
-        let (_, nth) = self.waiting.pop_front().expect("the server works on one");
+        let (_, nth) = self
+            .waiting
+            .pop_front()
+            .expect("the server processes a request");
         let answer = &self.exchanges[nth].answer;
         self.say(1, TcpFlags::ACK | TcpFlags::PSH, answer);
         self.plan(self.delay, Event::AtClient(self.next[1], 1));

@@ -79,7 +79,7 @@ pub enum TimestampClock {
 }
 
 impl TimestampClock {
-    /// Its name.
+    /// Name of the method.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

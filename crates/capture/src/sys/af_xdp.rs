@@ -21,7 +21,7 @@ pub(crate) const FRAME_PACKET_BYTES: usize = FRAME_BYTES - 256;
 pub(crate) struct XdpBinding {
     /// The interface.
     pub ifindex: u32,
-    /// Its receive queue.
+    /// Receive queue of the socket.
     pub queue: u32,
     /// Disable zero copy.
     pub copy: bool,

@@ -27,7 +27,7 @@ pub(crate) struct DatagramSocket {
 pub(crate) struct ReceivedDatagram {
     /// Length, from the start of its slot in the room.
     pub len: usize,
-    /// Its slot.
+    /// Slot of the datagram.
     pub place: usize,
     pub from: SocketAddr,
     pub ts: Option<Timestamp>,
@@ -50,7 +50,7 @@ impl DatagramBuffer {
 }
 
 impl DatagramSocket {
-    /// Its descriptor.
+    /// Descriptor of the socket.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }

@@ -36,7 +36,7 @@ pub(crate) struct StartedPort {
 pub(crate) struct ReceivedMbuf {
     /// Offset in [`MbufBatch`]; `None` if it is elsewhere, or not contiguous.
     pub start: Option<u32>,
-    /// Its length.
+    /// Length of the packet.
     pub len: u32,
     /// The adapter's timestamp, in units of the driver; 0 if none.
     pub stamp: u64,

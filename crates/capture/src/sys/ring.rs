@@ -133,7 +133,7 @@ pub(crate) struct RingBlock {
 }
 
 impl RingBlock {
-    /// Its bytes, mutable to restore stripped VLAN tags.
+    /// Bytes of the block, mutable to restore stripped VLAN tags.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the block lies in the mapping, its status gave it to us, so that the kernel does not touch it, and
         // `taken` allows one `RingBlock` of it only, which is borrowed.

@@ -44,7 +44,7 @@ impl TapInterface {
         })
     }
 
-    /// Its name.
+    /// Name of the interface.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -22,7 +22,7 @@ pub enum ExporterIdentity {
 /// An exporter, with its flows.
 #[derive(Clone, Debug)]
 pub struct ConfiguredExporter {
-    /// Its identity.
+    /// Identity of the exporter.
     pub identity: ExporterIdentity,
     /// FROM and TO, restricted to the flows that it counts.
     pub flows: AddressFilter,

@@ -10,7 +10,7 @@ use wire::Addr;
 /// Exporter of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExportOrigin {
-    /// Its address.
+    /// Address of the exporter.
     pub exporter: Addr,
     /// Observation domain, source, or sub-agent.
     pub domain: u32,

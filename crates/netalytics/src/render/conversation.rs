@@ -77,11 +77,11 @@ impl<W: Write> ConversationPrinter<W> {
         match said {
             FlowData::Bytes(side, bytes, ts) => self.bytes(flow, (side, ts), bytes),
             FlowData::Datagram(side, bytes, cut, ts) => {
-                // Each has its own heading.
+                // Each datagram has its own heading.
                 self.end_stretch(flow)?;
                 self.bytes(flow, (side, ts), bytes)?;
                 if cut > 0 {
-                    self.note(&format!("{cut} bytes of it were not captured"))?;
+                    self.note(&format!("{cut} bytes of the datagram were not captured"))?;
                 }
                 self.end_stretch(flow)
             }

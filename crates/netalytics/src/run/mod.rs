@@ -1,4 +1,4 @@
-//! A run: from checked flags to rows, packets and the summary; what standard error shows meanwhile, privileges, outlets.
+//! A run, from checked flags to rows, packets, and the summary; its progress display, privileges, and outlets.
 
 pub mod assertions;
 pub mod comparison;

@@ -15,6 +15,6 @@ tuple::fields! {
     RESPONSE_TIME: I64, Nanoseconds, "response_time_ns", "from the last byte of the query to the first byte of the answer";
     TOTAL_TIME: I64, Nanoseconds, "total_time_ns", "from the last byte of the query to the last byte of the answer: over TCP it may arrive in several segments";
     REQUEST_BYTES: U64, Bytes, "request_bytes", "length of the query, without the length prefix over TCP";
-    RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the answer, likewise";
+    RESPONSE_BYTES: U64, Bytes, "response_bytes", "length of the answer, without the length prefix over TCP";
     OPCODE: Text, None, "opcode", "opcode: query, iquery, status, notify, update";
 }

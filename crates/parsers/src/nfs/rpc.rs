@@ -180,7 +180,7 @@ impl RpcStatus {
         self.0 == 0
     }
 
-    /// Its name.
+    /// Name of the procedure.
     pub fn name(self) -> &'static str {
         match self.0 {
             0 => "success",

@@ -97,7 +97,7 @@ static WORDS: [(u64, SqlToken); 1 << PLACE_BITS] = {
         };
         assert!(
             table[place(key)].0 == 0,
-            "two words at one place: another factor is needed"
+            "each word has a place of its own; otherwise choose another factor"
         );
         table[place(key)] = (key, word);
         i += 1;

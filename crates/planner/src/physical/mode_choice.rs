@@ -440,7 +440,7 @@ fn name(offer: Option<&ModeOffer>, monitors: MonitorLocation) -> String {
             format!("{mode}, and monitors at the ports of switches that can have them")
         }
         MonitorLocation::Interfaces => {
-            format!("copies of {mode} to interfaces of this machine, where the switch runs here")
+            format!("copies of {mode} to interfaces of this machine, for switches that run on it")
         }
         MonitorLocation::Hosts => format!("copies of {mode}"),
     }

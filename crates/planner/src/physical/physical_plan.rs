@@ -57,7 +57,7 @@ pub enum CopyProof {
 pub struct CoveredFlows {
     /// Index of the switch in the site.
     pub switch: usize,
-    /// Its name.
+    /// Name in the network file.
     pub name: String,
     /// Client endpoints; if empty, any.
     pub clients: Vec<AddressMatch>,
@@ -134,7 +134,7 @@ pub enum PacketPath {
 pub struct SwitchPart {
     /// Index in the site.
     pub switch: usize,
-    /// Its name.
+    /// Name in the network file.
     pub name: String,
     /// The way of packets to the monitor.
     pub way: PacketPath,
@@ -169,7 +169,7 @@ pub enum MonitorPlace {
 /// A monitor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MonitorPart {
-    /// Its name.
+    /// Name in the network file.
     pub name: String,
     /// Location.
     pub place: MonitorPlace,

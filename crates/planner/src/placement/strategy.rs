@@ -36,7 +36,7 @@ pub const STRATEGIES: [PlacementStrategy; 5] = [
 ];
 
 impl PlacementStrategy {
-    /// Its name.
+    /// Name of the strategy.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -135,7 +135,7 @@ const OTHER_FUNCTIONS: &[(&[&str], &str)] = &[
     ),
     (
         &["cast", "try_cast", "convert"],
-        "types are converted where it is needed: omit it",
+        "types are converted automatically: omit the conversion",
     ),
 ];
 

@@ -129,7 +129,7 @@ fn resolved(expr: &QueryExpr, tables: &[(String, String)]) -> Option<QueryExpr> 
     })
 }
 
-/// Whether it is `a.id = b.id`.
+/// Whether the condition is `a.id = b.id`.
 fn joins_flows(condition: &QueryExpr) -> bool {
     let is_flow = |side: &QueryExpr| {
         matches!(&side.form, ExprForm::Atom(atom)

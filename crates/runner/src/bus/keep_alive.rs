@@ -17,7 +17,7 @@ use avro::AvroRecords;
 const EVERY: Duration = Duration::from_secs(1);
 /// Timeout of brokers.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Time for Flink to read it.
+/// Maximum time until Flink reads a record.
 const NOTICED: Duration = Duration::from_millis(1500);
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -53,7 +53,7 @@ impl TopicRecords {
         }
     }
 
-    /// Pipelines whose event time they advance; `None`: that of all.
+    /// Pipelines whose event time the lane's records advance; `None`: all pipelines.
     pub fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
             TopicRecords::Tuples(..) => vec![None],

@@ -52,7 +52,7 @@ async fn upgrade(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ApiFailur
         ));
     };
     let Some(door) = app.service.jobs.fleet.door() else {
-        return Err(ApiFailure::not_found("this server has no agents"));
+        return Err(ApiFailure::not_found("this server does not accept agents"));
     };
     let entry = door.enter(who.name()).map_err(|limit| {
         app.service.hub().meters.reached(LimitKind::Agents);

@@ -74,7 +74,7 @@ pub struct JobRequest {
     /// For a one-off job: it ends if it is not renewed for this number of seconds.
     #[serde(default)]
     pub lease_seconds: Option<u32>,
-    /// Destinations of its rows in addition to the history: names of outlets, or addresses, which require the role
+    /// Destinations of the job's rows in addition to the history: names of outlets, or addresses, which require the role
     /// admin.
     #[serde(default)]
     pub to: Vec<String>,
@@ -144,7 +144,7 @@ pub struct JobView {
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub ended_ns: Option<i64>,
-    /// Destinations of its rows besides the history, with their state.
+    /// Destinations of the job's rows besides the history, with their state.
     pub outlets: Vec<JobOutlet>,
 }
 

@@ -103,7 +103,7 @@ mod tests {
                 named("198.51.100.7:1234"),
                 Some(4),
             ),
-            // The proxy's own: it looks whether we are there.
+            // A connection of the proxy itself: a health check.
             (v2(0x20, 0, &[]), Ok(None), Some(4)),
             (
                 v2(0x21, 0x11, &wrong_sum),

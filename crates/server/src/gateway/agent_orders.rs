@@ -151,7 +151,7 @@ impl<'a> OrderBuilder<'a> {
                 interfaces: interfaces.to_vec(),
                 filter: order.spec.capture.filter.clone(),
             },
-            // Set by the agent's own limits.
+            // The agent applies its own limits.
             packets_max: None,
             memory_max: 0,
             cpu_millis: 0,

@@ -33,9 +33,9 @@ enum MergeCommand {
 /// Rows passed to the gateway.
 pub struct MergedRows {
     pub rows: Vec<EngineOutput>,
-    /// Time when they were passed.
+    /// Time at which the rows were passed.
     since: Instant,
-    /// Signals that they are stored.
+    /// Signals that the rows are stored.
     kept: SyncSender<()>,
 }
 

@@ -269,7 +269,7 @@ mod tests {
         );
     }
 
-    /// The end of a job completes the windows with rows only.
+    /// The end of a job completes only windows with rows.
     #[test]
     fn the_end_of_a_job_is_no_event_time() {
         for watermark in [i64::MIN, i64::MAX - 1, i64::MAX] {

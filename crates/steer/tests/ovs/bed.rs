@@ -220,7 +220,7 @@ impl Bed {
         fabric(&self.folder, server, lease)
     }
 
-    /// Replaces all rules by these, which are not ours.
+    /// Replaces all rules by foreign rules.
     pub fn rules(&self, which: Which, rules: &[&str]) {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         let ofctl = |words: &[&str]| {

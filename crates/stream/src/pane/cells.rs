@@ -110,8 +110,9 @@ impl Pane {
 }
 
 impl PaneReader {
-    /// Creates an empty set of panes. The budget is about the memory of windows with `bytes_max`, or of what rows of
-    /// `read` bytes can produce.
+    /// Creates an empty set of panes. The budget is about `bytes_max`, the memory of windows, or the memory of panes
+    /// from rows of
+    /// `read` bytes.
     #[must_use]
     pub fn new(bytes_max: usize, read: usize) -> PaneReader {
         PaneReader {

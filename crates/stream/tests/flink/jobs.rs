@@ -132,7 +132,7 @@ fn publish_tuples(gateway: &Gateway, kafka: &str, schema: &Schema, rows: &[Row])
     publish(gateway, kafka, columns, &records(schema, rows, first))
 }
 
-/// The result of a job, finished here.
+/// The result of a Flink job, completed by this engine.
 fn through_flink(
     gateway: &Gateway,
     kafka: &str,

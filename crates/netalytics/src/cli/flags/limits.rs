@@ -110,7 +110,7 @@ impl LimitFlags {
         }
     }
 
-    /// The monitor's timeouts; its share of the memory is not in it.
+    /// The monitor's timeouts, without its share of the memory.
     pub fn monitor(&self) -> monitor::MonitorConfig {
         let monitor::MonitorConfig {
             flow,
@@ -147,7 +147,7 @@ impl LimitFlags {
         }
     }
 
-    /// The engine's limits; its share of the memory is not in it.
+    /// The engine's limits, without its share of the memory.
     pub fn stream(&self) -> stream::EngineConfig {
         let config = stream::EngineConfig::default();
         stream::EngineConfig {

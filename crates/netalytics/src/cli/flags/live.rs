@@ -141,7 +141,7 @@ pub enum ClockFlag {
 }
 
 impl LiveFlags {
-    /// Adds the interfaces of one `-i`. DPDK's names of ports have commas of their own.
+    /// Adds the interfaces of one `-i`. Names of DPDK ports may contain commas.
     pub fn add_interfaces(&mut self, names: &str) {
         match self.capture {
             BackendFlag::Dpdk => self.interfaces.push(names.to_owned()),

@@ -26,7 +26,7 @@ const GROUPS: [&str; 5] = [
 const SHOWN_GROUP: &str = "Resources";
 /// Id of the flag that names the configuration file.
 const CONFIG: &str = "config";
-/// Names the configuration file where `--config` does not.
+/// Environment variable with the path of the configuration file, used without `--config`.
 const FILE_VARIABLE: &str = "NETALYTICS_CONFIG";
 
 /// Flags of `config`.

@@ -53,7 +53,7 @@ pub fn delete<'t>(there: &TopicAdmin, topics: impl IntoIterator<Item = &'t Strin
         };
         output::complain(&format!("note: cannot delete topic {topic}: {why}"));
         if matches!(why, BusError::Unreachable { .. }) {
-            // The others, too.
+            // The brokers are unreachable, so the other topics cannot be deleted, either.
             return;
         }
     }

@@ -53,11 +53,11 @@ pub struct JobQuery {
 pub struct UnfinishedJob {
     /// The job.
     pub job: JobId,
-    /// State of its control logic.
+    /// State of the job's control logic.
     pub saved: String,
     /// Order for agents.
     pub body: Vec<u8>,
-    /// Position of its published results.
+    /// Position of the job's published results.
     pub progress: Option<String>,
 }
 
