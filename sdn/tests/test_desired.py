@@ -93,7 +93,7 @@ class Sets(unittest.TestCase):
         for bad, why in [
             ({"rules": [MIRROR, MIRROR]}, "the same match"),
             ({"rules": [MIRROR, BACK | {"actions": "output:4"}]}, "two lists of actions"),
-            ({"rules": [MIRROR | {"cookie": "0x1"}]}, "not the set's own"),
+            ({"rules": [MIRROR | {"cookie": "0x1"}]}, "does not belong to the set"),
             ({"rules": [MIRROR | {"cookie": 1}]}, "must be a string"),
             ({"rules": [MIRROR | {"prio": 1}]}, "unknown field 'prio'"),
             ({"rules": [MIRROR | {"match": "tcp,tp_dst=x"}]}, r"rules\[0\]"),

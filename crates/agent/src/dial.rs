@@ -37,7 +37,7 @@ pub struct ServerEndpoint {
     token: Option<String>,
 }
 
-/// Reason why there is no connection.
+/// Failure to connect to the server.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// Not a valid URL of a server.

@@ -21,7 +21,7 @@ const RENEW: &str = "/api/v1/renew";
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(600);
 
-/// Reason why there is no certificate.
+/// Failure to get a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrollError {
     /// The token is malformed.

@@ -59,7 +59,7 @@ pub fn encode_block(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok([&length.to_le_bytes()[..], bytes].concat())
 }
 
-/// Reason why there is no block.
+/// Failure to read a block.
 #[derive(Debug)]
 pub enum BlockError {
     /// The length cannot be read.

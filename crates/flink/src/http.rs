@@ -55,7 +55,7 @@ impl HttpAnswer {
     }
 }
 
-/// Reason why there is no response.
+/// Failure of a request.
 #[derive(Debug)]
 enum HttpFailure {
     /// The request did not reach the server.

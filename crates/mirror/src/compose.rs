@@ -114,7 +114,7 @@ pub const RULES_MAX: usize = 4096;
 /// Lowest priority of our rules in our own table.
 const BASE: u16 = 0x4000;
 
-/// Reason why there are no rules.
+/// Reason why no rules can be composed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ComposeError {
     /// Too many rules would be needed.

@@ -46,7 +46,7 @@ pub struct OpenVSwitch {
     pub(crate) bridge: String,
     /// Objects removed at the end of this process, by name.
     kept: BTreeMap<String, (CleanupProcess, Option<TapInterface>)>,
-    /// Datapath numbers of its ports, as last listed.
+    /// Datapath numbers of the switch's ports, as last listed.
     datapath: Vec<trace::DatapathPort>,
 }
 

@@ -1,7 +1,7 @@
 //! The fast path: TCP or UDP, except tunnel ports, in IPv4 without options or IPv6 without extension headers, in
 //! Ethernet with at most one VLAN tag. This covers nearly every packet with one length check and plain loads. All
 //! other packets, cut or unusual in any way, are decoded by the checked views, which alone define their meaning; both
-//! give the same result otherwise.
+//! give the same result for packets of the fast path.
 
 use crate::ethernet::EtherType;
 use crate::extent::{array, be16, be32};

@@ -60,7 +60,8 @@ const IMPAIRMENTS: &[(&str, usize)] = &[
     ("fast-open", 99),
 ];
 
-/// Damage that only checksums show. With right ones in the undamaged packets, verified, nothing is wrong.
+/// Damage that only checksums reveal. If undamaged packets have correct checksums and all are verified, no row is
+/// wrong.
 const IN_BYTES: &[&str] = &[
     "acknowledgment=0.5%",
     "ip-length=0.5%",

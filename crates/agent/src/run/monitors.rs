@@ -23,7 +23,7 @@ use crate::process::{MonitorProcess, MonitorStart, ProcessEvent};
 use crate::sharing::MonitorIdentity;
 
 impl AgentLoop {
-    /// Starts a monitor if the policy allows it, or has one of the same identity serve the job, too.
+    /// Starts a monitor if the policy allows it, or adds the job to a running monitor of the same identity.
     pub fn start(
         &mut self,
         lane: RecordLane,

@@ -45,7 +45,7 @@ pub struct ServerResponse {
     pub body: Vec<u8>,
 }
 
-/// Reason why there is no answer.
+/// Failure of a request to the server.
 #[derive(Debug)]
 pub enum ServerRequestError {
     /// No connection: the request was not sent.

@@ -23,7 +23,7 @@ pub struct MysqlPacket<'a> {
     pub len: u32,
     /// First bytes of the payload: all, or as many as were wanted or captured.
     pub head: &'a [u8],
-    /// Arrival of its first and last byte.
+    /// Arrival of the packet's first and last byte.
     pub span: MessageSpan,
     /// Bytes are missing.
     pub holed: bool,

@@ -47,7 +47,7 @@ pub struct RpcPendingCall {
     pub bytes: Option<u64>,
     /// Header and arguments, without file data.
     pub head: Vec<u8>,
-    /// Checksums of its data.
+    /// Checksums of the call's data.
     pub checksums: Vec<u64>,
 }
 

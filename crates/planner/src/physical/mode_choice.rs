@@ -29,7 +29,7 @@ enum MonitorLocation {
     Interfaces,
 }
 
-/// The reason that there is no plan.
+/// Reason why no plan is possible.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanningError {
     /// The network is invalid, or does not contain the hosts.

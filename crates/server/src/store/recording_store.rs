@@ -135,7 +135,7 @@ pub struct RecordingResult {
     pub left_out: u64,
 }
 
-/// Reason why there is no answer.
+/// Failure of a query over recordings.
 #[derive(Clone, Debug)]
 pub enum RecordingQueryError {
     /// The data requested is not in it.

@@ -18,7 +18,7 @@ const MEMBERS_MAX: usize = 1024;
 /// A monitor to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatorMember {
-    /// Name of its host.
+    /// Name of the monitor's host.
     pub host: String,
     /// Command prefix.
     pub via: Vec<String>,

@@ -34,7 +34,7 @@ pub struct ProcessEventSink {
 pub struct ProcessStart<'s> {
     /// Verb: `monitor` or `aggregator`.
     pub what: &'static str,
-    /// Name of its host.
+    /// Name of the process's host.
     pub host: &'s str,
     /// Command prefix.
     pub via: &'s [String],
@@ -50,7 +50,7 @@ pub struct ProcessStart<'s> {
 pub struct RemoteProcess {
     /// Name for messages: `the monitor on leaf1`.
     pub name: String,
-    /// Name of its host.
+    /// Name of the process's host.
     pub host: String,
     /// Whether its capture is open; for an aggregator, those of all its monitors.
     pub is_started: bool,

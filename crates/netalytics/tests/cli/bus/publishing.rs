@@ -66,7 +66,7 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Fed with the header of a capture, which it needs to start.
+    /// Starts the publisher with the header of a capture, without which it does not begin.
     fn start(mut child: Child, capture: &str) -> Publisher {
         let mut input = child.stdin.take();
         let says = child.stderr.take().expect("piped");

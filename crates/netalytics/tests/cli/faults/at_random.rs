@@ -1,9 +1,10 @@
-//! Publishers that start and stop at random, with a broker that is killed: packets given to a publisher and reported as
-//! published are counted once; of a killed or interrupted one, at most the packets given to it; and no promise is
-//! broken: in a complete past nothing is late.
+//! Publishers that start and stop at random, with a broker that is killed. Packets that a publisher has reported as
+//! published
+//! are counted once; a killed or interrupted publisher adds at most the packets given to it. No promise is broken: a
+//! query of the complete past has no late tuple.
 //!
-//! The seed is printed. `NETALYTICS_CHAOS=200` runs that number of steps instead of 5, `NETALYTICS_CHAOS_SEED=7` those
-//! of that seed.
+//! The seed is printed. `NETALYTICS_CHAOS=200` runs 200 steps instead of 5; `NETALYTICS_CHAOS_SEED=7` repeats the steps
+//! of seed 7.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -31,9 +31,9 @@ pub struct ActionRequest {
     /// Column with the load of a group in a window; default: `count`.
     #[serde(default = "count")]
     pub value: String,
-    /// A replica is added if the load per replica is above this.
+    /// Load per replica above which a replica is added.
     pub upper: f64,
-    /// A replica is removed if the load per replica is below this: at most half of `upper`; default: a quarter of it.
+    /// Load per replica below which a replica is removed: at most half of `upper`; default: a quarter of `upper`.
     #[serde(default)]
     pub lower: Option<f64>,
     /// Available servers. A group with n replicas uses the first n.
