@@ -350,7 +350,7 @@ fn no_summary_is_another_runs() {
         (
             &["query", "PARSE http", "-i", "no-such-interface"],
             1,
-            "no interface",
+            "does not exist",
         ),
     ] {
         check(

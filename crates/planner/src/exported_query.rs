@@ -18,7 +18,7 @@ pub fn check_captured(query: &CheckedQuery) -> Result<(), String> {
     let mut inputs = query.inputs.iter();
     if inputs.any(|input| matches!(reads(input), Some(ParserInput::Interfaces))) {
         return Err(
-            "PARSE interface: counters of interfaces come from sFlow agents: use --exports, or --listen sflow://ADDR"
+            "PARSE interface: counters of interfaces come from sFlow agents: add --exports, or --listen sflow://ADDR"
                 .to_owned(),
         );
     }

@@ -256,7 +256,7 @@ fn permissions_and_validation_of_actions() {
             &server.token,
             &json!({ "to": ["proxy"], "job": "nothing" }),
             404,
-            "no running standing job",
+            "no standing job",
         ),
         (&server.token, &proxy, 201, ""),
         (&server.token, &proxy, 409, "already"),

@@ -524,7 +524,7 @@ fn invalid_rules_are_rejected() {
         (json!({ "job": "1" }), "either a query or a job"),
         (
             json!({ "query": null, "job": "nothing" }),
-            "no running standing job",
+            "no standing job",
         ),
         (json!({ "receivers": ["nobody"] }), "no receiver nobody"),
         (json!({ "for": "soon" }), "not a duration"),

@@ -104,10 +104,10 @@ fn missing_tuples_are_reported_with_the_way_to_keep_them() {
     );
     let kept = [
         ("PARSE mysql_query", "it keeps tuples of mysql_query"),
-        ("PARSE http TO *:8080", "only those of some servers (TO)"),
+        ("PARSE http TO *:8080", "only tuples of some servers (TO)"),
         (
             "PARSE http FROM 10.1.0.0/16",
-            "only those of some clients (FROM)",
+            "only tuples of some clients (FROM)",
         ),
         ("PARSE http WHERE status >= 500", "its WHERE excludes some"),
         (
