@@ -508,7 +508,7 @@ mod tests {
         check("udp://h:1", Err("must start with one of tcp://"));
         check("h:1", Err("must start with one of tcp://"));
         check("tcp://h:1#key=1", Err("does not support options"));
-        check("tcps://h:1#key=1", Err("there are: ca-file"));
+        check("tcps://h:1#key=1", Err("its options: ca-file"));
         let address = OutletAddress::read("@url", &FixedSecrets).expect("it is one");
         assert_eq!(
             (address.user.as_deref(), address.secret),

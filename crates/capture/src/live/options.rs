@@ -187,7 +187,11 @@ mod tests {
             |names: &[&str]| listed(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
         assert_eq!(
             [names(&[]), names(&["lo"]), names(&["lo", "eth0"])],
-            ["is none at all", "is lo", "are lo, eth0"]
+            [
+                "this machine has no interface",
+                "available: lo",
+                "available: lo, eth0"
+            ]
         );
     }
 

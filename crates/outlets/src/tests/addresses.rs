@@ -184,7 +184,9 @@ fn numeric_options_are_positive() {
 
 #[test]
 fn options_are_those_of_the_scheme() {
-    assert!(refused("redis://h#ca-file=x").contains("there are: secret-file, secret-env, prefix"));
+    assert!(
+        refused("redis://h#ca-file=x").contains("its options: secret-file, secret-env, prefix")
+    );
     assert_eq!(read("rediss://h#ca-file=x").ca_file.as_deref(), Some("x"));
     assert!(refused("kafka://h#secret-file=x").contains("has no option \"secret-file\""));
     assert!(refused("prometheus://h#keep=1").contains("does not support options after #"));

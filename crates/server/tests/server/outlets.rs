@@ -477,7 +477,7 @@ fn permissions_of_outlets() {
             403,
             "only an admin may use an address",
         ),
-        (&run, COUNT, "nowhere", 400, "there are: shop"),
+        (&run, COUNT, "nowhere", 400, "configured outlets: shop"),
         (&run, COUNT, "shop", 201, ""),
         (
             &admin,

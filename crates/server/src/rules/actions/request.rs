@@ -362,8 +362,8 @@ mod tests {
         check(json!({ "servers": [] }), Some("1 to 100 servers"));
         check(json!({ "servers": ["a", "a"] }), Some("each once"));
         check(json!({ "servers": ["a\r\n"] }), Some("not a server name"));
-        check(json!({ "max": 3 }), Some("than there are servers"));
-        check(json!({ "min": 0 }), Some("from 1 up"));
+        check(json!({ "max": 3 }), Some("with servers: 2"));
+        check(json!({ "min": 0 }), Some("from 1 to the number of servers"));
         check(json!({ "step": 0 }), Some("1 or more"));
         check(json!({ "to": [] }), Some("needs 1 to"));
         check(json!({ "backoff": "soon" }), Some("not a duration"));
