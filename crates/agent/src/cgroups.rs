@@ -161,7 +161,7 @@ mod tests {
         let why = CgroupRoot::below(own)
             .expect_err("memory is not offered")
             .to_string();
-        assert_eq!(why, "the controller memory is not offered to this group");
+        assert_eq!(why, "the controller memory is not available to this group");
         write("cgroup.controllers", "cpu io memory pids\n");
         write("cgroup.procs", &format!("17\n{}\n", std::process::id()));
         let groups = CgroupRoot::below(own).expect("groups");

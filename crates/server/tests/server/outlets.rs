@@ -202,7 +202,7 @@ fn failed_deliveries_are_retried_and_rejected_ones_counted() {
         (&told["state"], &told["behind"]),
         (&json!("retrying"), &json!(1))
     );
-    assert_eq!(told["problem"], "the answer was 503");
+    assert_eq!(told["problem"], "the response status was 503");
     receiver.answer("200 OK");
     delivered(&server, job, 1);
     // One message, whatever the number of attempts.
