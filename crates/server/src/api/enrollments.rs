@@ -36,7 +36,7 @@ fn an_hour() -> u32 {
 /// Enrollment of a host.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = EnrollmentRequest)]
+#[schema(as = EnrolmentRequest)]
 pub struct EnrollmentRequest {
     /// One-time token.
     pub token: String,
@@ -54,7 +54,7 @@ pub struct RenewalRequest {
 
 /// Enrolled agents.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Enrollments)]
+#[schema(as = Enrolments)]
 pub struct EnrollmentList {
     /// By name.
     #[serde(rename = "enrolments")]
