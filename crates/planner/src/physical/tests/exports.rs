@@ -50,7 +50,10 @@ fn exports_are_planned_where_counters_suffice() {
         told.contains("sFlow samples of 1 in 81 packets: approximate; --mode sflow selects it: "),
         "{told}"
     );
-    assert!(told.contains("95 % error in 10 s: about ±5.0 % of the total"), "{told}");
+    assert!(
+        told.contains("95 % error in 10 s: about ±5.0 % of the total"),
+        "{told}"
+    );
     let packets = export_case(NetworkMode::Packets).plan(CLIENTS);
     assert!(!to_text(&packets.expect("a plan")).contains("sFlow"));
 }
