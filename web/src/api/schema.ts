@@ -24,7 +24,7 @@ export interface ActionRequest {
   drain?: string | null;
   /** Number or name of a standing job. */
   job: string;
-  /** A replica is removed if the load per replica is below this: at most half of `upper`; default: a quarter of it. */
+  /** Load per replica below which a replica is removed: at most half of `upper`; default: a quarter of `upper`. */
   lower?: number | null;
   /** Maximum replicas of a group; default: the number of servers. */
   max?: number | null;
@@ -42,7 +42,7 @@ export interface ActionRequest {
   to: string[];
   /** Time for which the load must stay above `upper`; default: one window. */
   up_for?: string | null;
-  /** A replica is added if the load per replica is above this. */
+  /** Load per replica above which a replica is added. */
   upper: number;
   /** Column with the load of a group in a window; default: `count`. */
   value?: string;
@@ -86,11 +86,11 @@ export interface Agent {
   capabilities: string[];
   /** Offset of its clock from the server's, as measured, in nanoseconds. */
   clock_offset_ns: string | null;
-  /** Whether it is connected. */
+  /** Whether the agent is connected. */
   connected: boolean;
   /** Number of cores. */
   cores: number;
-  /** Interfaces from which it may capture. */
+  /** Interfaces from which the agent may capture. */
   interfaces: string[];
   /** Jobs it runs. */
   jobs: JobId[];
@@ -436,7 +436,7 @@ export interface Counters {
   streams: number;
   /** Live streams rejected because of the limit in total or per token. */
   streams_refused: number;
-  /** The same of jobs that keep their tuples. */
+  /** Bytes of results that are kept for jobs that keep their tuples. */
   tuple_bytes: number;
   /** Seconds since the start. */
   uptime_seconds: number;
@@ -539,7 +539,7 @@ export interface ExplainRequest {
 
 /** State of an observation domain of an exporter. */
 export interface ExporterAccount {
-  /** Its clock minus the agent's, in nanoseconds; null without a clock. */
+  /** Clock of the exporter minus that of the agent, in nanoseconds; null without a clock. */
   clock_offset_ns: string | null;
   /** Observation domain, source, or sub-agent. */
   domain: number;
@@ -638,7 +638,7 @@ export interface Job {
   interfaces: string[];
   /** Data stored for later queries. */
   keep: Keep;
-  /** Whether it ends by itself. */
+  /** Whether the job ends by itself. */
   kind: JobKind;
   /** Labels of the job. */
   labels: Record<string, string>;
@@ -742,7 +742,7 @@ export interface JobRequest {
   interfaces?: string[];
   /** Data to store for later queries: its results, or its tuples, which requires a standing job without PROCESS. */
   keep?: Keep;
-  /** Whether it ends by itself. */
+  /** Whether the job ends by itself. */
   kind?: JobKind;
   /** Labels of the job. */
   labels?: Record<string, string>;
@@ -760,7 +760,7 @@ export interface JobRequest {
   redact?: boolean;
   /** Source of the packets: interfaces of the agents' hosts, or export messages of switches and routers (sFlow, NetFlow, IPFIX) that agents receive. */
   source?: JobSource;
-  /** Destinations of its rows in addition to the history: names of outlets, or addresses, which require the role admin. */
+  /** Destinations of the job's rows in addition to the history: names of outlets, or addresses, which require the role admin. */
   to?: string[];
 }
 
@@ -825,7 +825,7 @@ export interface NetworkHost {
 export interface NetworkJob {
   /** Job number. */
   job: JobId;
-  /** Gaps in the result. */
+  /** Data that the result lacks. */
   lacks: string[];
   /** Selection of mirrored packets. */
   mode: string;
@@ -876,7 +876,7 @@ export interface NetworkMonitor {
   clients: string[];
   /** Expected load in cores. */
   cores: number;
-  /** Its host, or the switch on whose own host it runs. */
+  /** Host of the monitor, or the switch on whose own host it runs. */
   host: string;
   /** Capture interfaces. */
   interfaces: string[];

@@ -105,11 +105,11 @@ pub struct AgentView {
     pub name: String,
     /// Labels reported by the agent: host, rack, role.
     pub labels: BTreeMap<String, String>,
-    /// Whether it is connected.
+    /// Whether the agent is connected.
     pub connected: bool,
     /// Version of its program.
     pub version: String,
-    /// Interfaces from which it may capture.
+    /// Interfaces from which the agent may capture.
     pub interfaces: Vec<String>,
     /// Number of cores.
     pub cores: u32,
@@ -155,7 +155,7 @@ pub struct FleetHealth {
 pub struct AgentHealth {
     /// Name.
     pub name: String,
-    /// Whether it is connected.
+    /// Whether the agent is connected.
     pub connected: bool,
     /// Offset of its clock from the server's, in nanoseconds.
     pub clock_offset_ns: Option<i64>,

@@ -342,7 +342,7 @@ pub struct JobSpec {
     pub query: String,
     /// Name; default: its number.
     pub name: String,
-    /// Whether it ends by itself.
+    /// Whether the job ends by itself.
     pub kind: JobKind,
     /// Labels that an agent must have to take part; empty: every agent.
     pub on: BTreeMap<String, String>,
