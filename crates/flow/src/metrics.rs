@@ -97,6 +97,9 @@ pub struct FlowTableCounters {
     pub acks_ignored: u64,
     /// Packets with a wrong checksum: contradictory segments, and all if checksums are verified.
     pub damaged: u64,
+    /// TCP and UDP packets that are read although their checksums prove nothing, if all are to be verified: left to an adapter, absent,
+    /// cut by the snaplen, of merged segments, or of a side without valid ones.
+    pub checksums_unverified: u64,
     /// Packets of terminated flows.
     pub stragglers: u64,
     /// Copies of packets captured before.
@@ -138,6 +141,7 @@ impl FlowTableCounters {
         self.syns_ignored += other.syns_ignored;
         self.acks_ignored += other.acks_ignored;
         self.damaged += other.damaged;
+        self.checksums_unverified += other.checksums_unverified;
         self.stragglers += other.stragglers;
         self.duplicates += other.duplicates;
         self.duplicates_ambiguous += other.duplicates_ambiguous;

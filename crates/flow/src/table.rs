@@ -111,8 +111,8 @@ impl<S: Default> FlowTable<S> {
         self.begin(events);
         self.counters.packets += 1;
         let found = self.find(at, &packet.five_tuple);
-        let is_discarded = self.config.verify_checksums
-            && found.is_some_and(|place| self.is_discarded(place, at.side, packet));
+        let is_discarded =
+            self.config.verify_checksums && self.is_discarded(found, at.side, packet);
         if let Some(place) = found
             && !is_discarded
             && let segment = FastPathSegment::of(packet)

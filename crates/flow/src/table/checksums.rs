@@ -2,7 +2,7 @@
 //! (RFC 9293 §3.1), and its retransmission counts. A checksum proves something only where those of the same side were right before: some
 //! adapters complete checksums after the capture or merge segments under the checksum of one, and some captures are rewritten.
 
-use wire::{ChecksumStatus, FlowSide, Packet};
+use wire::{ChecksumStatus, FlowSide, Packet, TransportHeader};
 
 use super::FlowTable;
 use crate::flow_layout::flag;
@@ -12,9 +12,39 @@ use crate::segment_check::FRAME_BYTES;
 const WRONG_BELIEVED: u8 = 3;
 
 impl<S: Default> FlowTable<S> {
-    /// Whether the checksum of a packet proves that its receiver discarded it.
+    /// Whether the checksum of a packet proves that its receiver discarded it. Counts packets whose checksum proves nothing.
     #[inline(never)]
-    pub(super) fn is_discarded(&mut self, place: u32, side: FlowSide, packet: &Packet<'_>) -> bool {
+    pub(super) fn is_discarded(
+        &mut self,
+        found: Option<u32>,
+        side: FlowSide,
+        packet: &Packet<'_>,
+    ) -> bool {
+        if !matches!(
+            packet.transport,
+            TransportHeader::Tcp(_) | TransportHeader::Udp
+        ) {
+            return false;
+        }
+        let status = packet.verify_checksum();
+        let is_discarded = found.is_some_and(|place| {
+            let is_disproven = self.is_disproven(place, side, packet, status);
+            self.count_spill(place);
+            is_disproven
+        });
+        let is_verified = status == ChecksumStatus::Right || is_discarded;
+        self.counters.checksums_unverified += u64::from(!is_verified);
+        is_discarded
+    }
+
+    /// Whether the checksum of a packet is wrong, and those of its side mean something.
+    fn is_disproven(
+        &mut self,
+        place: u32,
+        side: FlowSide,
+        packet: &Packet<'_>,
+        status: ChecksumStatus,
+    ) -> bool {
         let mut flow = self.store.flow_mut(place);
         let checked = flag::CHECKED << side.index();
         let is_large = packet.segment.len() > FRAME_BYTES;
@@ -23,7 +53,7 @@ impl<S: Default> FlowTable<S> {
             flow.learn_checksum(side, packet, true);
             return false;
         }
-        match packet.verify_checksum() {
+        match status {
             ChecksumStatus::Unknown => return false,
             ChecksumStatus::Right => {
                 if is_large {

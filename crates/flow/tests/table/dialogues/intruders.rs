@@ -448,6 +448,39 @@ fn damaged_large_frames_are_discarded() {
     assert_eq!((read[0].len(), all[0].len(), discarded), (8000, 16000, 1));
 }
 
+/// The server's checksums are completed after the capture, and one packet of the client is cut by the snaplen.
+#[test]
+fn packets_that_cannot_be_verified_are_counted() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    for _ in 0..5 {
+        talk.client().send(b"ask");
+        talk.server().send(b"answer");
+    }
+    talk.client().send(b"cut").amend(|sent| sent.cut = 1);
+    let sent = talk.take();
+    for (verify_checksums, unverified) in [(true, 7), (false, 0)] {
+        let mut seen = Observer::new(FlowTableConfig {
+            verify_checksums,
+            ..FlowTableConfig::default()
+        });
+        for sent in &sent {
+            let mut bytes = sent.to_bytes();
+            if sent.src.port() == 80 {
+                bytes[TCP + 16] ^= 0x55;
+            }
+            seen.packet(&Packet::decode(&sent.captured(&bytes)).expect("a segment"));
+        }
+        let counters = seen.table.counters();
+        assert_eq!(seen.bytes(0, FlowSide::B), b"answer".repeat(5));
+        assert_eq!(
+            (counters.checksums_unverified, counters.damaged),
+            (unverified, 0)
+        );
+    }
+}
+
 /// The first packet of a sender arrives damaged, and its retransmission counts as a copy.
 #[test]
 fn a_side_is_trusted_after_a_damaged_handshake() {
