@@ -181,7 +181,11 @@ impl PostgresResponse {
             b'T' if is_extended => self.steps_done += 1,
             b'T' => self.begin_rows(m, 0),
             b'1' | b'2' | b'3' | b'n' => self.steps_done += 1,
-            b't' | b'c' | b'R' | b'v' => {}
+            // A refused login is answered from the request for a password on.
+            b'R' | b'v' => {
+                self.first.get_or_insert(m.span.first);
+            }
+            b't' | b'c' => {}
             b'C' => {
                 let tag = tag_rows(m.head);
                 self.end_result(PostgresResultEnd::Complete, m, tag, None);

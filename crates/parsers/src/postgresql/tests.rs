@@ -335,6 +335,14 @@ fn a_login_that_is_refused() {
         .server(error("28P01"))
         .end(ServerToClient);
     assert_eq!(talk.rows(), ["exact login - - - 28P01 1000 1000"]);
+    // The response begins as that of an accepted login.
+    let mut talk = dialogue();
+    talk.client(startup())
+        .server(m(b'R', [0, 0, 0, 5, 1, 2, 3, 4]))
+        .client(m(b'p', "md5\0"))
+        .server(error("28P01"))
+        .end(ServerToClient);
+    assert_eq!(talk.rows(), ["exact login - - - 28P01 1000 3000"]);
 }
 
 #[test]
