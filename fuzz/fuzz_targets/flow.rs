@@ -70,6 +70,7 @@ fuzz_target!(|input: &[u8]| {
                 })
             },
             checksum: u16::from(len) << 8 | u16::from(flags),
+            ip_header: &[],
             segment: &[],
             payload: &bytes[..usize::from(len) / 2 + usize::from(len & 1)],
             payload_original_len: u32::from(len),

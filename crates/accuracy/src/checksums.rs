@@ -2,13 +2,18 @@
 
 use wire::{CapturedPacket, Packet, TransportHeader};
 
-/// The bytes of a packet with the right TCP or UDP checksum; unchanged if it was not captured completely, or has none.
+/// The bytes of a packet with the right checksums of IPv4 and of TCP or UDP; the latter is unchanged if the packet was not captured
+/// completely, or has none.
 #[must_use]
 pub fn completed(captured: &CapturedPacket<'_>) -> Vec<u8> {
     let mut bytes = captured.bytes.to_vec();
     let Ok(packet) = Packet::decode(captured) else {
         return bytes;
     };
+    if !packet.ip_header.is_empty() {
+        let start = offset_in(captured, packet.ip_header);
+        complete_ip_header(&mut bytes[start..start + packet.ip_header.len()]);
+    }
     let at = match packet.transport {
         TransportHeader::Tcp(_) => 16,
         TransportHeader::Udp => 6,
@@ -35,6 +40,13 @@ pub fn completed(captured: &CapturedPacket<'_>) -> Vec<u8> {
     let start = offset_in(captured, packet.segment) + at;
     bytes[start..start + 2].copy_from_slice(&sum.to_be_bytes());
     bytes
+}
+
+/// Sets the checksum of an IPv4 header (RFC 791 §3.1).
+pub fn complete_ip_header(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let sum = !sum(&[], header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Position of a part of a packet.

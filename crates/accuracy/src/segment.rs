@@ -1,7 +1,9 @@
 //! The bytes of a packet with a TCP segment and modifiable headers. IP headers stay consistent; checksums are not
-//! updated, because captures at a sender have wrong ones anyway.
+//! updated, except by a router, because captures at a sender have wrong ones anyway.
 
 use wire::LinkType;
+
+use crate::checksums;
 
 /// A packet with a TCP segment.
 #[derive(Clone, Debug)]
@@ -154,6 +156,9 @@ impl EditableSegment {
                 7
             };
         self.bytes[at] = self.bytes[at].saturating_sub(1).max(1);
+        if self.bytes[self.network] >> 4 == 4 {
+            checksums::complete_ip_header(&mut self.bytes[self.network..self.transport]);
+        }
     }
 
     /// Replaces the link addresses; no effect for link types other than Ethernet.

@@ -91,8 +91,9 @@ pub(crate) struct SpillRecord {
     pub handshake: UnusualHandshake,
     /// Consecutive wrong checksums of each side.
     pub wrong_checksums: [u8; 2],
-    /// Whether segments longer than an Ethernet frame had right checksums: they are not merged.
-    pub has_large_frames: [bool; 2],
+    /// Maximum payload of a side's segments that are not merged, if longer than an Ethernet frame: announced by the other side, or
+    /// proven by a right checksum.
+    pub payload_max: [u16; 2],
     /// Whether the table has counted its memory.
     pub is_counted: bool,
     /// Continued after idleness: the positions of its streams are known.

@@ -1,6 +1,8 @@
 //! Mutable access to a flow: its counters, history, and positions, in whichever record holds them.
 
-use wire::{ChecksumStatus, FlowSide, Packet, TcpInfo, TcpSeq};
+use wire::packet::TcpFlags;
+use wire::tcp::{TcpHeader, TcpOption};
+use wire::{ChecksumStatus, Extent, FlowSide, Packet, TcpInfo, TcpSeq, TransportHeader};
 
 use crate::duplicates::LatestPacket;
 use crate::flow::FlowCore;
@@ -8,6 +10,7 @@ use crate::flow_layout::{
     ColdRecord, HOT_LETTERS, HotRecord, LETTER_BITS, SMALL, SpillRecord, flag,
 };
 use crate::metrics::{HistoryLetter, SideCounters};
+use crate::segment_check::FRAME_BYTES;
 
 /// Mutable access to a flow.
 pub(crate) struct FlowMut<'a> {
@@ -46,6 +49,25 @@ impl FlowMut<'_> {
         }
         self.hot
             .put(checked, packet.verify_checksum() == ChecksumStatus::Right);
+    }
+
+    /// Notes the segment size that a SYN announces, if it is longer than an Ethernet frame: such segments of the other side are not
+    /// merged.
+    pub fn learn_payload_max(&mut self, side: FlowSide, packet: &Packet<'_>) {
+        let is_syn = matches!(packet.transport, TransportHeader::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN));
+        if !is_syn || packet.verify_checksum() != ChecksumStatus::Right {
+            return;
+        }
+        let Ok(header) = TcpHeader::new_checked(Extent::whole(packet.segment)) else {
+            return;
+        };
+        let size = header.options().find_map(|option| match option {
+            TcpOption::MaxSegmentSize(size) => Some(size),
+            _ => None,
+        });
+        if let Some(size) = size.filter(|size| usize::from(*size) > FRAME_BYTES) {
+            self.spill_mut().payload_max[side.other().index()] = size;
+        }
     }
 
     pub fn put_client(&mut self, client: FlowSide) {

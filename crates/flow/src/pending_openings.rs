@@ -102,6 +102,7 @@ impl PendingOpening {
             tunnel: wire::Tunnel::default(),
             transport: TransportHeader::Tcp(tcp),
             checksum,
+            ip_header: &[],
             segment: &[],
             payload: &[],
             payload_original_len: 0,

@@ -18,6 +18,8 @@ pub struct TcpDialogue {
     pub step_ns: i64,
     /// Maximum payload of a segment.
     pub segment_size: usize,
+    /// Maximum segment size that both SYNs announce; `None`: no option.
+    pub announced_size: Option<u16>,
     /// Whether each segment is acknowledged by a separate segment of the other endpoint.
     pub acks: bool,
     ends: [SocketAddr; 2],
@@ -43,6 +45,7 @@ impl TcpDialogue {
             now: Timestamp(1_700_000_000_000_000_000),
             step_ns: 10_000,
             segment_size: 1460,
+            announced_size: None,
             acks: true,
             ends: [end(client), end(server)],
             next: [1_000, 5_000],
@@ -242,7 +245,14 @@ impl DialogueEnd<'_> {
             self.talk.address(self.side),
             self.talk.address(self.side.other()),
         );
-        let sent = SentPacket::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
+        let mut sent = SentPacket::tcp(self.talk.now, ends, tcp_info(seq, ack, flags), bytes);
+        if let Some(size) = self
+            .talk
+            .announced_size
+            .filter(|_| flags.contains(TcpFlags::SYN))
+        {
+            sent.options = [&[2, 4], &size.to_be_bytes()[..]].concat();
+        }
         self.talk.push(self.side, sent);
         self
     }

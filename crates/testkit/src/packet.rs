@@ -33,6 +33,8 @@ pub struct SentPacket {
     pub dst: SocketAddr,
     /// Transport header.
     pub carrier: TransportCarrier,
+    /// TCP options, in words of 4 bytes.
+    pub options: Vec<u8>,
     /// The complete payload.
     pub payload: Vec<u8>,
     /// Number of bytes at the end of the payload removed by the snaplen.
@@ -76,6 +78,7 @@ impl SentPacket {
             src,
             dst,
             carrier,
+            options: Vec::new(),
             payload: payload.to_vec(),
             cut: 0,
             ip_id: 0,
@@ -158,6 +161,7 @@ impl SentPacket {
             tunnel: Tunnel::default(),
             transport,
             checksum: self.checksum(),
+            ip_header: &[],
             segment: &[],
             payload: &self.payload[..self.payload.len() - self.cut as usize],
             payload_original_len: self.payload.len() as u32,
@@ -193,7 +197,7 @@ impl SentPacket {
     fn header_len(&self) -> u32 {
         let network = if self.src.is_ipv4() { 20 } else { 40 };
         let transport = match self.carrier {
-            TransportCarrier::Tcp(_) => 20,
+            TransportCarrier::Tcp(_) => 20 + self.options.len() as u32,
             TransportCarrier::Udp => 8,
             TransportCarrier::Icmp(..) => 4,
             TransportCarrier::Other(_) => 0,
@@ -244,9 +248,11 @@ impl SentPacket {
         out.extend(self.dst.port().to_be_bytes());
         out.extend(tcp.seq.0.to_be_bytes());
         out.extend(tcp.ack.0.to_be_bytes());
-        out.extend([5 << 4, tcp.flags.0]);
+        let words = 5 + self.options.len() as u8 / 4;
+        out.extend([words << 4, tcp.flags.0]);
         out.extend(tcp.window.to_be_bytes());
         out.extend([0; 4]);
+        out.extend_from_slice(&self.options);
         out
     }
 
@@ -377,6 +383,7 @@ mod tests {
         // Fields available only in the bytes are missing from undecoded packets.
         let decoded = Packet {
             macs: None,
+            ip_header: &[],
             segment: &[],
             ..decoded
         };

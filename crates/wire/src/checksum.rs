@@ -17,7 +17,7 @@ pub enum ChecksumStatus {
 }
 
 impl Packet<'_> {
-    /// Verifies the checksum of the segment or datagram.
+    /// Verifies the checksums of the segment or datagram, and of its IPv4 header.
     #[must_use]
     pub fn verify_checksum(&self) -> ChecksumStatus {
         let has_one = matches!(
@@ -25,6 +25,9 @@ impl Packet<'_> {
             TransportHeader::Tcp(_) | TransportHeader::Udp
         );
         let is_whole = self.payload.len() as u32 == self.payload_original_len;
+        if self.is_ip_header_damaged() {
+            return ChecksumStatus::Wrong;
+        }
         if !has_one || !is_whole || self.checksum == 0 || self.segment.is_empty() {
             return ChecksumStatus::Unknown;
         }
@@ -38,6 +41,14 @@ impl Packet<'_> {
         } else {
             ChecksumStatus::Wrong
         }
+    }
+
+    /// Whether the header of IPv4 contradicts its checksum (RFC 791 §3.1); 0 is left to the adapter. A wrong length makes a packet
+    /// look cut by the snaplen.
+    fn is_ip_header_damaged(&self) -> bool {
+        let header = self.ip_header;
+        let is_stated = header.get(10..12).is_some_and(|stated| stated != [0, 0]);
+        is_stated && !same(sum(header), 0)
     }
 
     /// An IPv4-mapped address has two additional bytes, 0xffff, which are 0 in one's complement.
@@ -160,6 +171,30 @@ mod tests {
                     check(&wrong, right.len(), ChecksumStatus::Wrong);
                 }
             }
+        }
+    }
+
+    /// A wrong length makes a packet look cut by the snaplen; the checksum of the header shows it.
+    #[test]
+    fn headers_of_ipv4() {
+        let mut right = datagram(b"abc");
+        let sum = !by_words(&right[..20]);
+        right[10..12].copy_from_slice(&sum.to_be_bytes());
+        check(&right, right.len(), ChecksumStatus::Right);
+        check(
+            &right[..right.len() - 1],
+            right.len(),
+            ChecksumStatus::Unknown,
+        );
+        for at in [1, 2, 4, 8, 10, 11, 15] {
+            let mut wrong = right.clone();
+            wrong[at] ^= 0x10;
+            check(&wrong, right.len(), ChecksumStatus::Wrong);
+            check(
+                &wrong[..right.len() - 1],
+                right.len(),
+                ChecksumStatus::Wrong,
+            );
         }
     }
 

@@ -127,6 +127,7 @@ fn ipv4<'a>(
         ip_id: be16(head, 18..20),
         vlan,
         len,
+        header: &head[LINK_LEN..V4_SEGMENT],
     }
     .packet::<V4_SEGMENT>(captured, frame, segment)
 }
@@ -154,12 +155,13 @@ fn ipv6<'a>(
         ip_id: 0,
         vlan,
         len,
+        header: &[],
     }
     .packet::<V6_SEGMENT>(captured, frame, segment)
 }
 
-/// Fields of an IP header; `len` is the length of its segment or datagram.
-struct IpFields {
+/// Fields of an IP header; `len` is the length of its segment or datagram, `header` the bytes of IPv4.
+struct IpFields<'a> {
     src: Addr,
     dst: Addr,
     protocol: u8,
@@ -167,12 +169,13 @@ struct IpFields {
     ip_id: u16,
     vlan: Option<u16>,
     len: u32,
+    header: &'a [u8],
 }
 
-impl IpFields {
+impl<'a> IpFields<'a> {
     /// Completes the packet with the segment at offset `AT` of the frame.
     #[inline(always)]
-    fn packet<'a, const AT: usize>(
+    fn packet<const AT: usize>(
         self,
         captured: &CapturedPacket<'a>,
         frame: &'a [u8],
@@ -230,6 +233,7 @@ impl IpFields {
             tunnel: Tunnel::default(),
             transport,
             checksum,
+            ip_header: self.header,
             segment: whole,
             payload,
             payload_original_len: len - header_len,

@@ -170,6 +170,10 @@ impl HeaderRepair {
             u16::from_be_bytes([head[offset], head[offset + 1]]) & 0x4000
         };
         set(head, offset, flags);
+        if !self.is_v6 {
+            // The checksum was that of the fragment's header.
+            set(head, self.ip + 10, 0);
+        }
         self.around.places().for_each(|at| set(head, at, 0));
         true
     }

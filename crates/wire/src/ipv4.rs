@@ -113,6 +113,12 @@ impl<'a> Ipv4Header<'a> {
         u32::from(be16(self.header, field::FLAGS_OFFSET) & OFFSET_MASK) * 8
     }
 
+    /// Length of the header with its options.
+    #[must_use]
+    pub fn header_len(&self) -> usize {
+        field::END + self.options.len()
+    }
+
     /// The options, undecoded.
     #[must_use]
     pub fn options(&self) -> &'a [u8] {

@@ -32,6 +32,8 @@ pub struct Packet<'a> {
     pub transport: TransportHeader,
     /// TCP or UDP checksum from the header; 0 if none.
     pub checksum: u16,
+    /// IPv4 header with its options; empty for IPv6.
+    pub ip_header: &'a [u8],
     /// Captured transport header and payload.
     pub segment: &'a [u8],
     /// Captured transport payload, without link padding.

@@ -151,6 +151,8 @@ struct NetworkHeader<'a> {
     ttl: u8,
     ip_id: u16,
     protocol: IpProtocol,
+    /// The bytes of IPv4.
+    header: &'a [u8],
     payload: Extent<'a>,
 }
 
@@ -303,6 +305,7 @@ impl<'a> PacketWalk<'a> {
         let dst = ip.dst();
         let ttl = ip.ttl();
         let ip_id = ip.ident();
+        let header = &packet.bytes[..ip.header_len()];
         self.lengths.add(self.captured.bytes, packet.bytes, 2);
         let (protocol, payload) = ah::peel(ip.protocol(), ip.payload())?;
         self.network(
@@ -312,6 +315,7 @@ impl<'a> PacketWalk<'a> {
                 ttl,
                 ip_id,
                 protocol,
+                header,
                 payload,
             },
             [TunnelLayer::Ipip, TunnelLayer::SixInFour],
@@ -340,6 +344,7 @@ impl<'a> PacketWalk<'a> {
                 ttl,
                 ip_id,
                 protocol,
+                header: &[],
                 payload,
             },
             [TunnelLayer::FourInSix, TunnelLayer::SixInSix],
@@ -465,6 +470,7 @@ impl<'a> PacketWalk<'a> {
             tunnel: self.tunnel,
             transport,
             checksum: checksum::of_segment(&transport, network.payload.bytes),
+            ip_header: network.header,
             segment: segment_of(&transport, network.payload.bytes, payload.bytes),
             payload: payload.bytes,
             payload_original_len: payload.original_len,

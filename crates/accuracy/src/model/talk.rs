@@ -56,6 +56,7 @@ impl Conversation {
         .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         talk.segment_size = [40, 200, 1460][rng.below(3) as usize];
         talk.segment_size = self.segment_size.unwrap_or(talk.segment_size);
+        talk.announced_size = self.segment_size.map(|size| size as u16);
         talk.acks = rng.chance(0.5);
         talk.handshake();
         let joined = talk.sent().len();

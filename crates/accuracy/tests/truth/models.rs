@@ -54,6 +54,11 @@ const VERIFIED_CELLS: &[(&str, &str, u64, usize)] = &[
     ("mysql_proxied", "message-length=0.5%", 4, 50),
     ("redis_async", "damaged-bit=1%", 4, 95),
     ("http_batches", "damaged-bit=1%", 4, 95),
+    // Segments up to the announced size are not merged.
+    ("nfs_in_files", "damaged-bit=0.5%", 4, 95),
+    ("nfs_in_files", "acknowledgment=0.5%", 2, 95),
+    // A packet whose IP length is too large looks cut by the snaplen.
+    ("nfs_in_files", "ip-length=0.5%", 2, 95),
 ];
 
 #[test]

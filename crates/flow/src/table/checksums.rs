@@ -57,7 +57,7 @@ impl<S: Default> FlowTable<S> {
             ChecksumStatus::Unknown => return false,
             ChecksumStatus::Right => {
                 if is_large {
-                    flow.spill_mut().has_large_frames[side.index()] = true;
+                    flow.spill_mut().payload_max[side.index()] = u16::MAX;
                 }
                 if let Some(spill) = &mut flow.cold.spill {
                     spill.wrong_checksums[side.index()] = 0;
@@ -69,7 +69,7 @@ impl<S: Default> FlowTable<S> {
         let spill = flow.spill_mut();
         let wrong = &mut spill.wrong_checksums[side.index()];
         *wrong += 1;
-        let is_merged = is_large && !spill.has_large_frames[side.index()];
+        let is_merged = is_large && packet.payload.len() > spill.payload_max[side.index()].into();
         let is_meaningful = *wrong < WRONG_BELIEVED && !is_merged;
         flow.hot.put(checked, is_meaningful);
         is_meaningful

@@ -275,6 +275,9 @@ impl<S: Default> FlowTable<S> {
             latest[side.index()].note_packet(packet, flow.hot.has(flag::MIRRORED));
         }
         flow.learn_checksum(side, packet, self.config.verify_checksums);
+        if self.config.verify_checksums {
+            flow.learn_payload_max(side, packet);
+        }
         let was_terminated = flow.core().is_terminated();
         let seen_at = flow.core().seen_at();
         events.before = Some((FlowIdx(place), flow.hot.last_ts));

@@ -448,6 +448,46 @@ fn damaged_large_frames_are_discarded() {
     assert_eq!((read[0].len(), all[0].len(), discarded), (8000, 16000, 1));
 }
 
+/// Segments that the receiver announced are not merged, so that already the first one is verified.
+#[test]
+fn damaged_frames_of_an_announced_size_are_discarded() {
+    for (announced, discarded) in [(8000, 1), (7999, 0)] {
+        let mut talk = talk();
+        talk.acks = false;
+        talk.segment_size = 8000;
+        talk.announced_size = Some(announced);
+        talk.handshake();
+        talk.client().send(&[b'x'; 8000]).send(b"two");
+        let sent = talk.take();
+        let [(read, count), (all, _)] = verified(&sent, |at, bytes| {
+            if at == 3 {
+                bytes[TCP + 20] ^= 1;
+            }
+        });
+        let read_len = if discarded == 1 { 3 } else { 8003 };
+        assert_eq!(
+            (read[0].len(), all[0].len(), count),
+            (read_len, 8003, discarded)
+        );
+    }
+}
+
+/// With a wrong length in its IP header, a segment looks cut by the snaplen.
+#[test]
+fn segments_with_a_damaged_ip_length_are_discarded() {
+    let mut talk = talk();
+    talk.acks = false;
+    talk.handshake();
+    talk.client().send(b"one").send(b"two");
+    let sent = talk.take();
+    let [(read, discarded), _] = verified(&sent, |at, bytes| {
+        if at == 3 {
+            bytes[16] ^= 1;
+        }
+    });
+    assert_eq!((read[0].as_slice(), discarded), (&b"two"[..], 1));
+}
+
 /// The server's checksums are completed after the capture, and one packet of the client is cut by the snaplen.
 #[test]
 fn packets_that_cannot_be_verified_are_counted() {
