@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::ground_truth::{ClientBehavior, GroundTruth, PacketKey, TrueTransaction};
+use crate::ground_truth::{ClientBehavior, GroundTruth, PacketKey, PacketSpan, TrueTransaction};
 use crate::observed::ObservedValue;
 use crate::partial_values;
 use crate::view::CaptureView;
@@ -290,15 +290,24 @@ impl TupleJudge<'_> {
                     }
                 }
                 (TRANSFER_TIME, Some(ObservedValue::Number(n))) => {
-                    self.transfer_time(*n as i64, truth)
+                    self.transfer_time(*n as i64, exact, truth)
                 }
-                (TOTAL_TIME, Some(ObservedValue::Number(n))) => self.total_time(*n as i64, truth),
-                (CALL_TIME | QUEUED | SERVICE_TIME, Some(ObservedValue::Number(n))) => {
+                (TOTAL_TIME, Some(ObservedValue::Number(n))) => {
+                    self.total_time(*n as i64, exact, truth)
+                }
+                // The response may be seen as a retransmission: both parts are judged on their own.
+                (SERVICE_TIME, Some(ObservedValue::Number(n))) => {
+                    let queued = told.value(QUEUED).and_then(ObservedValue::number);
+                    let parts = told.response_time.zip(queued);
+                    parts.is_some_and(|(time, queued)| i128::from(time) == n + queued)
+                }
+                (CALL_TIME | QUEUED, Some(ObservedValue::Number(n))) => {
                     matches!(true_value, Some(ObservedValue::Number(t)) if (n - t).abs() <= i128::from(self.tolerance))
                 }
                 (OF_EITHER, Some(claimed)) if !asked => matches!(claimed, ObservedValue::Text(_)),
                 (name, claimed)
                     if partial_values::is_part(
+                        self.truth.recording,
                         told,
                         name,
                         claimed.as_ref(),
@@ -393,14 +402,27 @@ impl TupleJudge<'_> {
         truth.response.is_some() && short
     }
 
-    fn transfer_time(&self, claimed: i64, truth: &TrueTransaction) -> bool {
+    /// The times at which a response may have ended: those of the packet seen last, and without a part of it those of its last byte.
+    fn ends(&self, exact: bool, response: PacketSpan) -> Vec<i64> {
+        let recording = self.truth.recording;
+        let end_of = |packet: &usize| recording.carried(*packet).map(|c| c.offset + c.len);
+        let own = (response.first..=response.last)
+            .filter(|p| recording.ends(*p) == recording.ends(response.first));
+        let last_byte = own.max_by_key(end_of).filter(|_| !exact);
+        let times = |packet: usize| self.view.times(packet).iter().copied();
+        times(response.last)
+            .chain(last_byte.into_iter().flat_map(times))
+            .collect()
+    }
+
+    fn transfer_time(&self, claimed: i64, exact: bool, truth: &TrueTransaction) -> bool {
         let true_time = truth.told.transfer_time;
         if claimed < 0 && true_time.is_some_and(|t| t >= 0) {
             return false;
         }
-        let between = |span: crate::ground_truth::PacketSpan| {
+        let between = |span: PacketSpan| {
             let from = self.view.times(span.first);
-            let to = self.view.times(span.last);
+            let to = self.ends(exact, span);
             from.iter()
                 .any(|from| to.iter().any(|to| to - from == claimed))
         };
@@ -411,12 +433,12 @@ impl TupleJudge<'_> {
             || true_time.is_some_and(|t| (t - claimed).abs() <= self.tolerance)
     }
 
-    fn total_time(&self, claimed: i64, truth: &TrueTransaction) -> bool {
+    fn total_time(&self, claimed: i64, exact: bool, truth: &TrueTransaction) -> bool {
         let Some((request, response)) = truth.request.zip(truth.response) else {
             return false;
         };
         let between = || {
-            let ends = self.view.times(response.last);
+            let ends = self.ends(exact, response);
             let asked = self.view.complete_at(request);
             asked
                 .iter()

@@ -43,6 +43,17 @@ pub enum ObservedValue {
     Text(String),
 }
 
+impl ObservedValue {
+    /// The number, unless it is a text.
+    #[must_use]
+    pub fn number(&self) -> Option<i128> {
+        match self {
+            ObservedValue::Number(n) => Some(*n),
+            ObservedValue::Text(_) => None,
+        }
+    }
+}
+
 impl ObservedTuple {
     /// The tuples of a batch with all columns.
     pub fn of(batch: &Batch) -> impl Iterator<Item = ObservedTuple> + '_ {

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use accuracy::{GroundTruth, Impairment, OutcomeCounts, PacketRecording};
+use accuracy::{FaultKind, GroundTruth, Impairment, OutcomeCounts, PacketRecording};
 
 const SEEDS: u64 = 3;
 /// Below this number of transactions, the percentage found is not checked.
@@ -114,9 +114,18 @@ fn measure(
     parser: &str,
     impairment: &str,
 ) -> OutcomeCounts {
+    measure_seeds(recording, truth, parser, (impairment, SEEDS))
+}
+
+fn measure_seeds(
+    recording: &PacketRecording,
+    truth: &GroundTruth<'_>,
+    parser: &str,
+    (impairment, seeds): (&str, u64),
+) -> OutcomeCounts {
     let impairment: Impairment = impairment.parse().expect("an impairment");
     let mut count = OutcomeCounts::default();
-    for seed in 0..if impairment.is_by_chance() { SEEDS } else { 1 } {
+    for seed in 0..if impairment.is_by_chance() { seeds } else { 1 } {
         let seen = impairment.apply(recording, &truth.servers(), seed);
         count.add(truth.judge(
             &recording.play(&seen, parser),
@@ -165,6 +174,27 @@ fn damaged_bytes_are_discarded_where_checksums_are_verified() {
     check_verified(in_repository("postgresql/in.pcap"), "postgresql");
     check_verified(in_repository("redis/in.pcap"), "redis");
     check_verified(in_repository("nfs/in.pcap"), "nfs");
+}
+
+/// In one capture, a client reuses its port within 2 ms, and a READDIRPLUS of its first connection names the directory of the second one; in
+/// the other, the connection is reset, and the reset precedes a retransmission in the file.
+#[test]
+fn nfs_out_of_order() {
+    let Some(root) = testkit::corpus() else {
+        return;
+    };
+    for (capture, seeds) in [
+        ("live-captures/nfs.pcap.gz", 20),
+        ("bench/mixed_live.pcap.gz", 2),
+    ] {
+        let recording = PacketRecording::load(&root.join(capture), usize::MAX).expect("a capture");
+        let truth = GroundTruth::of(&recording, "nfs");
+        let count = measure_seeds(&recording, &truth, "nfs", ("shuffle=5ms", seeds));
+        let mut faults = count.faults.iter();
+        let fault = faults.find(|fault| fault.kind != FaultKind::Half);
+        let shown = fault.map(ToString::to_string);
+        assert_eq!(shown, None, "{capture}");
+    }
 }
 
 #[test]

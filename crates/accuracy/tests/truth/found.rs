@@ -378,3 +378,100 @@ fn the_clock_goes_back_while_requests_are_outstanding() {
     };
     assert_eq!(rows.iter().find(of_another), None);
 }
+
+/// Heads of up to 70 kB: with more than the limit of 64 KiB, a path that was cut is not exact, and the messages after it have their rows.
+#[test]
+fn heads_beyond_the_limit() {
+    let Some(_) = found("") else { return };
+    let mut told = told("http_heads.pcap.gz", "http");
+    told.sort_by_key(|one| one.ts);
+    // The length of the path, and whether both heads are within the limit.
+    let expected = [
+        (5, true),
+        (7, true),
+        (7, false),
+        (5, true),
+        (102, true),
+        (5002, true),
+        (20_002, true),
+        (70_002, false),
+        (202, true),
+        (8, false),
+        (6, true),
+    ];
+    assert_eq!(told.len(), expected.len());
+    for (one, (path, is_short)) in told.iter().zip(expected) {
+        let is_path_whole = text(one, "path").map(str::len) == Some(path);
+        assert_eq!(number(one, "status"), Some(200), "{one}");
+        assert!(one.is_exact() || !is_short, "{one}");
+        assert!(is_path_whole || !one.is_exact(), "{one}");
+    }
+}
+
+/// Three thousand statements are prepared, then each is executed.
+#[test]
+fn many_prepared_statements() {
+    let Some(_) = found("") else { return };
+    let told = told("mysql_stmts.pcap.gz", "mysql_query");
+    let of = |command: &'static str| {
+        let rows = told
+            .iter()
+            .filter(move |one| text(one, "command") == Some(command));
+        rows.map(|one| (one.is_exact(), text(one, "query")))
+            .collect::<Vec<_>>()
+    };
+    let prepared = of("stmt_prepare");
+    assert_eq!(prepared.len(), 3000);
+    assert!(
+        prepared
+            .iter()
+            .all(|(is_exact, query)| *is_exact && query.is_some())
+    );
+    assert_eq!(of("stmt_execute"), prepared);
+}
+
+/// According to tshark, `dir_wcc` says 4096 bytes and 100.000000005 s.
+#[test]
+fn attributes_before_a_creation() {
+    let fields = ["procedure", "size_before", "mtime_before"];
+    let Some(rows) = rows_of("nfs_create_wcc.pcap", "nfs", &fields) else {
+        return;
+    };
+    let right = [
+        "CREATE 4096 100000000005 exact",
+        "MKDIR 4096 100000000005 exact",
+    ];
+    assert_eq!(rows, right);
+}
+
+/// The head of a WRITE is lost, and its data contain a call with xid 7777.
+#[test]
+fn a_file_contains_a_call() {
+    let Some(_) = found("") else { return };
+    let told = told("nfs_embedded_call_lost.pcap.gz", "nfs");
+    assert_eq!(
+        told.iter().find(|one| number(one, "xid") == Some(7777)),
+        None
+    );
+    let answered = told.iter().filter(|one| {
+        text(one, "procedure") == Some("GETATTR") && text(one, "status") == Some("ok")
+    });
+    // As many as tshark pairs.
+    assert_eq!(answered.count(), 120);
+}
+
+/// Fractions of nanoseconds under the magic number of microseconds.
+#[test]
+fn nanoseconds_in_a_file_of_microseconds() {
+    let file = "bugs/pcap_nanoseconds_under_micro_magic.pcap";
+    let Some(_) = found("") else { return };
+    let times: Vec<_> = told(file, "http")
+        .iter()
+        .map(|one| one.response_time)
+        .collect();
+    let ms = |time: &Option<i64>| time.map(|time| (time + MS / 2) / MS);
+    assert_eq!(
+        times.iter().map(ms).collect::<Vec<_>>(),
+        [Some(50), Some(80)]
+    );
+}
