@@ -229,6 +229,7 @@ impl Conversation {
                 TransportHeader::Tcp(tcp)
             },
             checksum: seq.0 as u16,
+            ip_header: &[],
             segment: &[],
             payload: &sent.bytes,
             payload_original_len: len,

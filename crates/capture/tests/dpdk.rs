@@ -189,7 +189,7 @@ fn dpdk_starts_once() {
         };
         assert_eq!(
             error.to_string(),
-            "DPDK has no port \"net_null1\"; there is net_null0 (0)"
+            "DPDK has no port \"net_null1\"; available: net_null0 (0)"
         );
         let error = live::open(&options("net_null0", "--vdev=net_null0"))
             .err()

@@ -78,18 +78,19 @@ impl EpochSplitter {
 
     /// Adds the next packets. If the epoch ends with one of them, returns the number up to and including it.
     pub fn ends_within(&mut self, records: &[PacketRecord]) -> Option<usize> {
-        let add = |(first, latest, bytes): (Timestamp, Timestamp, u64), record: &PacketRecord| {
+        let add = |(first, last, bytes): (Timestamp, Timestamp, u64), record: &PacketRecord| {
             (
                 first.min(record.ts),
-                latest.max(record.ts),
+                last.max(record.ts),
                 bytes + u64::from(record.len),
             )
         };
-        let (first, latest, bytes) = records
+        let (first, last, bytes) = records
             .iter()
-            .fold((Timestamp::MAX, self.latest, self.bytes), add);
-        let clock = self.clock.max(latest);
-        self.latest = latest;
+            .fold((Timestamp::MAX, Timestamp::MIN, self.bytes), add);
+        // Not with `self.latest`: the clock may have been set back since.
+        let clock = self.clock.max(last);
+        self.latest = self.latest.max(last);
         let packets = self.packets.saturating_add(records.len() as u32);
         let all = EpochSplitter {
             packets,
@@ -205,6 +206,37 @@ mod tests {
             .collect()
     }
 
+    /// The same for packets in blocks, whose lengths repeat.
+    fn ends_in_blocks(times: &[i64], lengths: &[usize]) -> Vec<usize> {
+        let mut epochs = EpochSplitter::default();
+        let mut found = Vec::new();
+        let mut at = 0;
+        for length in lengths.iter().cycle() {
+            let block = records(&times[at..times.len().min(at + length)]);
+            let mut from = 0;
+            while let Some(n) = epochs.ends_within(&block[from..]) {
+                from += n;
+                found.push(at + from);
+            }
+            at += block.len();
+            if at == times.len() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// After it was set back, the clock does not return to the time before with a block of packets.
+    #[test]
+    fn times_before_a_backward_step_are_forgotten() {
+        let mut times = vec![10_000 * MS];
+        times.extend((0..=9800).map(|i| i * MS));
+        // Less than a second behind the packets before, more than a second behind the first one.
+        times.extend([8900 * MS; 300]);
+        times.extend((9801..10_500).map(|i| i * MS));
+        assert_eq!(ends_in_blocks(&times, &[50]), ends(&times));
+    }
+
     #[test]
     fn by_time_by_packets_and_by_the_first() {
         let every = |ns: i64, n: i64| (0..n).map(|i| i * ns).collect::<Vec<_>>();
@@ -266,22 +298,7 @@ mod tests {
             cuts in prop::collection::vec(1usize..200, 1..9),
         ) {
             let times: Vec<i64> = steps.iter().scan(0i64, |t, step| { *t += step; Some(*t) }).collect();
-            let mut epochs = EpochSplitter::default();
-            let mut found = Vec::new();
-            let mut at = 0;
-            for len in cuts.into_iter().cycle() {
-                let block = records(&times[at..times.len().min(at + len)]);
-                let mut from = 0;
-                while let Some(n) = epochs.ends_within(&block[from..]) {
-                    from += n;
-                    found.push(at + from);
-                }
-                at += block.len();
-                if at == times.len() {
-                    break;
-                }
-            }
-            prop_assert_eq!(found, ends(&times));
+            prop_assert_eq!(ends_in_blocks(&times, &cuts), ends(&times));
         }
     }
 }

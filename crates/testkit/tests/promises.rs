@@ -524,6 +524,13 @@ const SECURITY: &[Promise] = &[
         ],
     ),
     (
+        "**Packets on the server**",
+        &[(
+            "netalytics/tests/cli/recordings.rs",
+            &["permissions_of_packets"],
+        )],
+    ),
+    (
         "**Services.**",
         &[(
             "testkit/tests/systemd_units.rs",

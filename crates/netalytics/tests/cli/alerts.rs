@@ -302,7 +302,7 @@ fn alerts_have_commands() {
     );
     let wrong = run(&[&["alerts", "remove", "nothing"], &at[..]].concat());
     assert!(
-        wrong.code == 1 && wrong.err.contains("no alert rule nothing"),
+        wrong.code == 1 && wrong.err.contains("alert rule nothing does not exist"),
         "{}",
         wrong.err
     );

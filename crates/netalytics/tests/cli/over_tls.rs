@@ -246,7 +246,7 @@ fn flags_override_environment_and_profile() {
             "netalytics jobs",
             &[("NETALYTICS_TOKEN_FILE", &wrong)],
             2,
-            "no such token",
+            "the token does not exist",
         ),
         (
             &documented,

@@ -102,7 +102,10 @@ fn omitted_flows_are_reported() {
 fn wrong_flags_end_with_2() {
     for (flags, word) in [
         (&["--k", "5"][..], "an even k from 2 to 128, not 5"),
-        (&["--monitored", "2M"], "--flows 1000000 only"),
+        (
+            &["--monitored", "2M"],
+            "--monitored 2000000 exceeds --flows 1000000",
+        ),
         (
             &["--strategies", "best"],
             "one of local-random, netalytics-node",

@@ -99,7 +99,11 @@ fn wrong_flags_are_named() {
         2,
         &["requires a file"],
     );
-    check(&["parsers", "htpp"], 2, &["no parser", "http"]);
+    check(
+        &["parsers", "htpp"],
+        2,
+        &["unknown parser \"htpp\"", "http"],
+    );
     check(&["nonsense"], 2, &["nonsense"]);
 }
 

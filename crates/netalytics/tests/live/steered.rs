@@ -326,14 +326,15 @@ fn totals_of_two_bridges_agree_with_the_packets_sent() {
                 assert!(low <= estimated && estimated <= high, "{what}");
                 if mode == "ipfix" {
                     assert!(half > 0.75 * 1.96 * deviation, "{what}");
-                } else if received == SENT {
+                } else if received == SENT && half.is_finite() {
                     variances.push((half / (STUDENT * deviation)).powi(2));
                 }
             }
             bed.same_database(&before, mode);
         }
     }
-    // 3.5 standard deviations of the mean of variances; none is judged if the switch lost packets in every case.
+    // 3.5 standard deviations of the mean of variances. On a busy machine, the switch may lose packets in every case, or an
+    // interval may be open.
     let n = variances.len() as f64;
     let excess = variances.iter().map(|of| of - 1.0).sum::<f64>() / n.max(1.0);
     assert!(

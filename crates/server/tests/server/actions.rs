@@ -226,7 +226,7 @@ fn permissions_and_validation_of_actions() {
             &server.token,
             &json!({ "to": ["nobody"] }),
             400,
-            "does not exist: serve --outlet",
+            "does not exist; configured outlets",
         ),
         (
             &server.token,

@@ -526,7 +526,10 @@ fn invalid_rules_are_rejected() {
             json!({ "query": null, "job": "nothing" }),
             "no standing job",
         ),
-        (json!({ "receivers": ["nobody"] }), "no receiver nobody"),
+        (
+            json!({ "receivers": ["nobody"] }),
+            "receiver nobody does not exist",
+        ),
         (json!({ "for": "soon" }), "not a duration"),
         (
             json!({ "labels": { "alertname": "x" } }),
