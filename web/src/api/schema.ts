@@ -651,7 +651,7 @@ export interface Job {
   /** Labels that an agent must have to take part. */
   on: Record<string, string>;
   outcome: null | Outcome;
-  /** Destinations of its rows besides the history, with their state. */
+  /** Destinations of the job's rows besides the history, with their state. */
   outlets: JobOutlet[];
   /** Token name of the owner. */
   owner: string;

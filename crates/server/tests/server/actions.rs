@@ -244,7 +244,7 @@ fn permissions_and_validation_of_actions() {
             &server.token,
             &json!({ "to": ["proxy"], "value": "p99" }),
             400,
-            "there are count",
+            "it has count",
         ),
         (
             &server.token,
