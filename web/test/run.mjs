@@ -263,6 +263,8 @@ await step("without stored data the page offers to store tuples", async () => {
 await step("a value without windows covers the whole job, with one query", async () => {
   const id = await run("PARSE http PROCESS (group-count: group=url_template)");
   await page.getByText(/packets received/).waitFor();
+  // The job that stores tuples is a second behind.
+  await page.waitForTimeout(3000);
   await page.getByRole("button", { name: "Stop", exact: true }).click();
   const number = page.locator(".rows tbody .number").first();
   await number.waitFor();
