@@ -1,9 +1,9 @@
 //! Captures whose clock is set back in the middle, with missing packets: as many transactions are parsed after the step
 //! as without it, and no pair is wrong.
 
-use testkit::{ByteOrder, SeededRng, SentPacket, TcpDialogue, TimestampPrecision, pcap_bytes};
+use testkit::{SeededRng, SentPacket, TcpDialogue};
 
-use crate::support::{Row, run};
+use crate::support::{Row, run, written};
 
 const MS: i64 = 1_000_000;
 
@@ -40,15 +40,7 @@ fn pipelined(loss: f64) -> Vec<SentPacket> {
 }
 
 fn rows(sent: &[SentPacket]) -> Vec<Row> {
-    let file = tempfile::Builder::new()
-        .suffix(".pcap")
-        .tempfile()
-        .expect("a temporary file");
-    std::fs::write(
-        file.path(),
-        pcap_bytes(sent, TimestampPrecision::Nanos, ByteOrder::Little),
-    )
-    .expect("it can be written");
+    let file = written(sent);
     run(file.path(), "http").rows
 }
 

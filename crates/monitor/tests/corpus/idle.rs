@@ -7,7 +7,7 @@ use monitor::job::JobConfig;
 use monitor::{JobInput, MonitorJob, MonitorProgress};
 use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, XdrWriter, mysql, pcap_bytes};
 
-use crate::support::{Row, rows, run};
+use crate::support::{Row, rows, run, written};
 
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MS;
@@ -207,15 +207,7 @@ fn windows_contain_the_transactions_that_ended_in_them() {
         sent.extend(talk.take());
     }
     sent.sort_by_key(|sent| sent.ts);
-    let file = tempfile::Builder::new()
-        .suffix(".pcap")
-        .tempfile()
-        .expect("a temporary file");
-    std::fs::write(
-        file.path(),
-        pcap_bytes(&sent, TimestampPrecision::Nanos, ByteOrder::Little),
-    )
-    .expect("it can be written");
+    let file = written(&sent);
     let mut first = None;
     for workers in [1, 2, 3, 8] {
         let counts = windows(file.path(), workers);

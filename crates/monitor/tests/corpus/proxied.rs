@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
+use testkit::TcpDialogue;
 
 use crate::frames::Frames;
-use crate::support::{Row, run};
+use crate::support::{Row, run, written};
 
 const ADDRESSES: [&str; 4] = [
     "proxied_client_ip",
@@ -242,15 +242,7 @@ fn talk(server: &str, begin: impl FnOnce(&mut TcpDialogue)) -> Vec<Row> {
 }
 
 fn rows_of(talk: &TcpDialogue) -> Vec<Row> {
-    let file = tempfile::Builder::new()
-        .suffix(".pcap")
-        .tempfile()
-        .expect("a temporary file");
-    std::fs::write(
-        file.path(),
-        pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little),
-    )
-    .expect("it can be written");
+    let file = written(talk.sent());
     run(file.path(), "http").rows
 }
 

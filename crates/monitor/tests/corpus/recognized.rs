@@ -1,22 +1,9 @@
 //! Captures whose protocol was not recognized, or was recognized by mistake.
 
-use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
+use testkit::TcpDialogue;
 
 use crate::frames::Frames;
-use crate::support::{Row, captures, run};
-
-fn written(talk: &TcpDialogue) -> tempfile::NamedTempFile {
-    let file = tempfile::Builder::new()
-        .suffix(".pcap")
-        .tempfile()
-        .expect("a temporary file");
-    std::fs::write(
-        file.path(),
-        pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little),
-    )
-    .expect("it can be written");
-    file
-}
+use crate::support::{Row, captures, run, written};
 
 #[test]
 fn dhcp_and_ntp_are_no_rpc() {
@@ -75,7 +62,7 @@ fn a_long_batch_before_the_first_answer() {
         talk.client().send(b"set last 0 0 1\r\nx\r\n");
         talk.server().send(b"STORED\r\n");
         talk.close();
-        let run = run(written(&talk).path(), "memcached");
+        let run = run(written(talk.sent()).path(), "memcached");
         let exact = run
             .rows
             .iter()

@@ -1,20 +1,12 @@
 //! Determines the client of connections joined midstream, where the first bytes may be misleading.
 
-use testkit::{ByteOrder, TcpDialogue, TimestampPrecision, pcap_bytes};
+use testkit::TcpDialogue;
 
 use crate::frames::Frames;
-use crate::support::{Row, run};
+use crate::support::{Row, run, written};
 
 fn rows_of(talk: &TcpDialogue, parser: &str) -> Vec<Row> {
-    let file = tempfile::Builder::new()
-        .suffix(".pcap")
-        .tempfile()
-        .expect("a temporary file");
-    std::fs::write(
-        file.path(),
-        pcap_bytes(talk.sent(), TimestampPrecision::Nanos, ByteOrder::Little),
-    )
-    .expect("it can be written");
+    let file = written(talk.sent());
     run(file.path(), parser).rows
 }
 

@@ -7,6 +7,7 @@ use arrow_array::Array;
 use monitor::{Monitor, MonitorConfig, PacketAccounting};
 use parsers::registry;
 use plan::{MonitorSpec, ParserUse};
+use testkit::{ByteOrder, SentPacket, TimestampPrecision, pcap_bytes};
 use tuple::{Batch, DataType};
 
 /// One tuple: field name to value as text; a null field is absent.
@@ -394,4 +395,18 @@ pub fn without_packets(file: &[u8], loss: f64, seed: u64) -> Vec<u8> {
         rest = after;
     }
     out
+}
+
+/// A capture file of these packets, removed on drop.
+pub fn written(sent: &[SentPacket]) -> tempfile::NamedTempFile {
+    let file = tempfile::Builder::new()
+        .suffix(".pcap")
+        .tempfile()
+        .expect("a temporary file");
+    std::fs::write(
+        file.path(),
+        pcap_bytes(sent, TimestampPrecision::Nanos, ByteOrder::Little),
+    )
+    .expect("it can be written");
+    file
 }

@@ -128,11 +128,12 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         if M::IDS == CorrelationIds::None || held < OUTSTANDING_MIN || held < 4 * self.ids.len() {
             return;
         }
+        let oldest = self.transactions.requests() - held as u64;
         if let Some(number) = self.transactions.defer_oldest()
             && let Some(request) = self.transactions.request_mut(number)
             && let Some(id) = M::id(Direction::ClientToServer, &request.head)
         {
-            self.ids.renumber(id, number);
+            self.ids.renumber(id, oldest, number);
         }
         self.flush(out);
     }

@@ -82,10 +82,12 @@ impl RequestIds {
         }
     }
 
-    /// Changes the number of the request with this id.
-    pub fn renumber(&mut self, id: u64, number: u64) {
-        if let Some(named) = self.requests.get_mut(&id) {
-            named.number = number;
+    /// Changes the number of request `old`, unless a later request has its id.
+    pub fn renumber(&mut self, id: u64, old: u64, new: u64) {
+        if let Some(named) = self.requests.get_mut(&id)
+            && named.number == old
+        {
+            named.number = new;
         }
     }
 
@@ -100,5 +102,24 @@ impl RequestIds {
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.requests.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Too many losses end the pairing of outstanding requests; their ids then belong to later ones.
+    #[test]
+    fn ids_of_later_requests_are_kept() {
+        let mut ids = RequestIds::default();
+        ids.add(7, 1, None);
+        (0..=LOSSES_MAX).for_each(|n| ids.lose_requests(TcpSeq(n as u32), false));
+        assert!(ids.get(7).is_none());
+        ids.add(7, 2, None);
+        ids.renumber(7, 1, 3);
+        assert_eq!(ids.get(7).map(|named| named.number), Some(2));
+        ids.renumber(7, 2, 4);
+        assert_eq!(ids.get(7).map(|named| named.number), Some(4));
     }
 }

@@ -99,8 +99,8 @@ pub struct LiveFlags {
     #[arg(long, value_enum, default_value_t = ClockFlag::System, value_name = "CLOCK")]
     pub timestamps: ClockFlag,
 
-    /// User to switch to after the capture is opened, if started as root [default: the caller of sudo, otherwise
-    /// nobody]
+    /// User to switch to after the capture is opened, if started as root
+    /// [default: the caller of sudo, otherwise nobody]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
