@@ -22,7 +22,10 @@ export async function until(what, look) {
   throw new Error(`timeout waiting for ${what}`);
 }
 
-/** Starts the demonstration and a browser: `program`, a folder for pictures, additional flags, and console errors to ignore. */
+/**
+ * Starts the demonstration and a browser: `program`, a folder for pictures, additional flags, and the errors to ignore,
+ * each given as `{ text, url, body }` (`body`: of the request that was refused).
+ */
 export async function begin(program, pictures, flags, isExcused = () => false) {
   const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
   const data = join(folder, "data");
@@ -65,7 +68,10 @@ export async function begin(program, pictures, flags, isExcused = () => false) {
   async function open() {
     const page = await context.newPage();
     page.setDefaultTimeout(PATIENCE_MS);
-    page.on("console", (message) => message.type() === "error" && !isExcused(message) && troubles.push(`console: ${message.text()} ${message.location().url}`));
+    const note = (error) => isExcused(error) || troubles.push(`${error.text} ${error.url} ${error.body ?? ""}`);
+    // A refused request is judged by the request: the browser's message, which may be late, does not tell which it was.
+    page.on("response", (response) => response.status() >= 400 && note({ text: `refused: ${response.status()}`, url: response.url(), body: response.request().postData() }));
+    page.on("console", (message) => message.type() === "error" && !/the server responded with a status of/.test(message.text()) && note({ text: `console: ${message.text()}`, url: message.location().url }));
     page.on("pageerror", (error) => troubles.push(`page: ${error.stack ?? error}`));
     page.on("dialog", (dialog) => {
       troubles.push(`a dialog: ${dialog.message()}`);

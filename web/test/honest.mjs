@@ -10,8 +10,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [program, pictures, ...flags] = process.argv.slice(2);
 let isAway = false;
 // The server has no job 77: its stream, reconnected while the page leaves the job, is not found.
-const isOfSimulatedJob = (message) => message.location().url.includes("/stream?jobs=77");
-const isExcused = (message) => isOfSimulatedJob(message) || (isAway && /Failed to load resource|net::ERR/.test(message.text()));
+const isOfSimulatedJob = ({ url }) => url.includes("/stream?jobs=77");
+const isExcused = (error) => isOfSimulatedJob(error) || (isAway && /refused|Failed to load resource|net::ERR/.test(error.text));
 const { folder, origin, address, token, browser, open, enter, api, picture, step, end } = await begin(program, pictures, flags, isExcused);
 const page = await open();
 await enter(page);
