@@ -38,6 +38,8 @@ pub enum HostCapability {
     OpenVswitch,
     /// The host receives export messages of switches and routers, as permitted by its policy.
     Exports,
+    /// The host keeps packets, as permitted by its policy.
+    Packets,
 }
 
 /// Linux capabilities by number (`capabilities(7)`).
@@ -54,6 +56,7 @@ impl HostCapability {
             HostCapability::AfXdp => "af_xdp",
             HostCapability::OpenVswitch => "open_vswitch",
             HostCapability::Exports => "exports",
+            HostCapability::Packets => link::KEEPS_PACKETS,
         }
     }
 }

@@ -12,6 +12,7 @@ mod health;
 mod host;
 pub mod last_boot;
 pub mod orders;
+mod packets;
 pub mod policy;
 pub mod process;
 pub mod run;

@@ -2,6 +2,7 @@
 //! Missing keys have defaults; unknown keys are errors, so that a typo permits nothing.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -40,6 +41,29 @@ pub struct HostPolicy {
     pub kafka: Option<PolicyKafka>,
     /// Export messages of switches and routers for jobs; none: such jobs are refused.
     pub exports: Option<PolicyExports>,
+    /// Packets kept on this host, which leave it only if `leaves` is `raw`; none: none are kept.
+    pub packets: Option<PolicyPackets>,
+}
+
+/// Disk space for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyPackets {
+    /// Bytes for the newest packets; older ones are deleted.
+    pub bytes_max: u64,
+    /// Additional bytes for packets preserved when alerts fire; default: as many.
+    alerts_bytes_max: Option<u64>,
+}
+
+/// Minimum of [`PolicyPackets::bytes_max`].
+const PACKETS_BYTES_MIN: u64 = 16 << 20;
+
+impl PolicyPackets {
+    /// Bytes for preserved packets.
+    #[must_use]
+    pub fn alerts_bytes_max(&self) -> u64 {
+        self.alerts_bytes_max.unwrap_or(self.bytes_max)
+    }
 }
 
 /// Listeners for export messages (sFlow, NetFlow, IPFIX).
@@ -144,6 +168,7 @@ impl Default for HostPolicy {
             all_memory_max: None,
             kafka: None,
             exports: None,
+            packets: None,
         }
     }
 }
@@ -154,13 +179,49 @@ impl HostPolicy {
     /// # Errors
     /// A message with the position.
     pub fn parse(text: &str) -> Result<HostPolicy, String> {
-        toml::from_str(text).map_err(|e| {
+        let policy: HostPolicy = toml::from_str(text).map_err(|e| {
             let before = e
                 .span()
                 .and_then(|span| text.get(..span.start))
                 .unwrap_or_default();
             format!("line {}: {}", before.matches('\n').count() + 1, e.message())
+        })?;
+        match policy.packets {
+            Some(packets) if packets.bytes_max < PACKETS_BYTES_MIN => Err(format!(
+                "[packets] bytes_max is {}, and at least {PACKETS_BYTES_MIN} is necessary",
+                packets.bytes_max
+            )),
+            _ => Ok(policy),
+        }
+    }
+
+    /// Reason why packets do not leave the host; `None`: they may.
+    #[must_use]
+    pub fn packets_refusal(&self) -> Option<String> {
+        (self.leaves < ExportLevel::Raw).then(|| {
+            format!(
+                "this host releases only {}, not {}",
+                self.leaves.words(),
+                ExportLevel::Raw.words()
+            )
         })
+    }
+
+    /// Capture filter for packets of the permitted networks; `None`: all.
+    #[must_use]
+    pub fn networks_filter(&self) -> Option<String> {
+        let all = self.networks.iter().map(|network| format!("net {network}"));
+        let all: Vec<String> = all.collect();
+        (!all.is_empty()).then(|| all.join(" or "))
+    }
+
+    /// Condition of a query for flows of the permitted networks; `None`: all. Other than the capture filter, it is about
+    /// the innermost addresses.
+    #[must_use]
+    pub fn networks_condition(&self) -> Option<String> {
+        let all: Vec<String> = self.networks.iter().map(ToString::to_string).collect();
+        let all = all.join(", ");
+        (!all.is_empty()).then(|| format!("(client_ip in ({all}) or server_ip in ({all}))"))
     }
 
     /// Whether capturing from this interface is permitted.
@@ -262,6 +323,12 @@ impl ExportLevel {
     }
 }
 
+impl fmt::Display for PolicyNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
 impl PolicyNetwork {
     fn holds(&self, ip: IpAddr, bits: u8) -> bool {
         let first = |ip: IpAddr, n: u8| match ip {
@@ -341,6 +408,34 @@ mod tests {
         [policy.refusals(&ask), policy.crowding(&ask)]
             .concat()
             .join("; ")
+    }
+
+    #[test]
+    fn packets_are_kept_within_limits_and_networks() {
+        let policy = HostPolicy::parse(
+            "networks = ['10.0.0.0/8', 'fd00::/8']\n[packets]\nbytes_max = 16777216",
+        )
+        .expect("a policy");
+        let packets = policy.packets.expect("packets are kept");
+        assert_eq!(packets.alerts_bytes_max(), 16_777_216);
+        assert_eq!(
+            policy.networks_filter().as_deref(),
+            Some("net 10.0.0.0/8 or net fd00::/8")
+        );
+        assert_eq!(
+            policy.networks_condition().as_deref(),
+            Some("(client_ip in (10.0.0.0/8, fd00::/8) or server_ip in (10.0.0.0/8, fd00::/8))")
+        );
+        assert!(policy.packets_refusal().is_some());
+        let raw = HostPolicy::parse("leaves = 'raw'\n[packets]\nbytes_max = 16777216");
+        let raw = raw.expect("a policy");
+        assert_eq!((raw.networks_filter(), raw.packets_refusal()), (None, None));
+        for wrong in ["bytes_max = 1000", "", "bytes_max = 16777216\nsize = 1"] {
+            assert!(
+                HostPolicy::parse(&format!("[packets]\n{wrong}")).is_err(),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]

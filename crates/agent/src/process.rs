@@ -15,19 +15,22 @@ use plan::TapTable;
 use tokio::sync::mpsc::Sender;
 
 use crate::cgroups::{CgroupRoot, MonitorCgroup, ProcessBounds, memory_of};
+use crate::packets::reader::SelectedPackets;
 
 /// Maximum bytes kept of a monitor's last error message.
 const COMPLAINT_BYTES_MAX: usize = 500;
 /// Interval at which a silent process is checked for its exit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Message from a monitor, identified by the lane that it was started for.
+/// Message from a process: a monitor, identified by the lane that it was started for, or the reader of kept packets.
 #[derive(Debug)]
 pub enum ProcessEvent {
     /// A frame.
     Said(RecordLane, MonitorFrame),
     /// The process has ended: status and last line of standard error.
     Gone(RecordLane, io::Result<ExitStatus>, String),
+    /// The packets of a request were selected.
+    Packets(u64, io::Result<SelectedPackets>),
 }
 
 /// Start parameters.
@@ -211,7 +214,7 @@ fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
 }
 
 /// Last nonempty line, limited in length.
-fn last_line(from: impl BufRead) -> String {
+pub(crate) fn last_line(from: impl BufRead) -> String {
     let mut last = String::new();
     for line in from.split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);

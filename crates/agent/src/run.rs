@@ -19,8 +19,8 @@ use connect::RetryPolicy;
 use connection::{ServerConnection, ServerConnectionEvent};
 use control::{AgentAction, AgentControl, AgentEvent, AgentSettings};
 use link::{
-    AgentSession, Hello, HostCapacity, InterfaceAddresses, RecordLane, SessionTime, Spool,
-    SpoolLimits, VERSIONS,
+    AgentSession, Hello, HostCapacity, InterfaceAddresses, PacketReply, PacketRequest, RecordLane,
+    SessionTime, Spool, SpoolLimits, VERSIONS,
 };
 use plan::TapTable;
 use running_monitor::RunningMonitor;
@@ -36,6 +36,8 @@ use crate::health::health;
 use crate::host::{AgentHost, HostCapability};
 use crate::last_boot;
 use crate::orders::DemoCapture;
+use crate::packets::PacketRecorder;
+use crate::packets::reader::PacketReader;
 use crate::policy::HostPolicy;
 use crate::process::ProcessEvent;
 use crate::served_server::ServedServer;
@@ -92,6 +94,8 @@ struct AgentLoop {
     news: Sender<ProcessEvent>,
     failures: u32,
     traffic: TrafficMeter,
+    /// Kept packets, if the policy permits them.
+    packets: Option<(PacketRecorder, PacketReader)>,
     /// Previous incarnation, if that ended in order.
     boot_ended: u64,
     /// Set when the agent ends.
@@ -129,9 +133,32 @@ fn host(config: &AgentConfig) -> AgentHost {
     if config.demo.is_some() {
         host.interfaces = vec![DemoCapture::INTERFACE.into()];
     }
-    host.capabilities
-        .extend(config.exports.as_ref().map(|_| HostCapability::Exports));
+    let exports = config.exports.as_ref().map(|_| HostCapability::Exports);
+    let packets = config.policy.packets.map(|_| HostCapability::Packets);
+    host.capabilities.extend(exports.into_iter().chain(packets));
     host
+}
+
+/// Recorder and reader of packets, if the policy permits them.
+fn packets(
+    config: &AgentConfig,
+    host: &AgentHost,
+    news: &Sender<ProcessEvent>,
+) -> io::Result<Option<(PacketRecorder, PacketReader)>> {
+    let Some(limits) = config.policy.packets else {
+        return Ok(None);
+    };
+    let interfaces: Vec<String> = host
+        .interfaces
+        .iter()
+        .filter(|name| config.policy.allows_interface(name))
+        .cloned()
+        .collect();
+    let policy = (&config.policy, limits);
+    let recorder = PacketRecorder::new(&config.folder, &config.program, policy, &interfaces)?;
+    let condition = config.policy.networks_condition();
+    let reader = PacketReader::new(recorder.folder(), &config.program, condition, news.clone());
+    Ok(Some((recorder, reader)))
 }
 
 impl AgentLoop {
@@ -146,8 +173,11 @@ impl AgentLoop {
                 tracing::info!("no control groups; memory is checked periodically instead: {why}")
             })
             .ok();
+        let host = host(&config);
+        let packets = packets(&config, &host, &news)?;
         Ok(AgentLoop {
-            host: host(&config),
+            host,
+            packets,
             boot,
             began: Instant::now(),
             agent: AgentControl::new(boot, AgentSettings::default(), &notes.all()),
@@ -187,6 +217,10 @@ impl AgentLoop {
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 _ = looked.tick() => {
                     self.look_after_memory();
+                    if let Some((recorder, reader)) = &mut self.packets {
+                        recorder.tend();
+                        reader.forget_idle();
+                    }
                     let packets = self.packets();
                     self.traffic.look(packets);
                 }
@@ -240,6 +274,17 @@ impl AgentLoop {
                 Told::Desired(desired) => self.happened(AgentEvent::Desired(desired), connection),
                 Told::Granted(granted) => self.happened(AgentEvent::Granted(granted), connection),
                 Told::ObserveAll => self.happened(AgentEvent::ObserveAll, connection),
+                Told::PacketsAsked(request) => {
+                    let reply = self.packets_reply(&request);
+                    if let (Some(reply), Some(session)) = (reply, connection.session_mut()) {
+                        session.reply_packets(reply);
+                    }
+                }
+                Told::Preserve(alert) => {
+                    if let Some((recorder, _)) = &mut self.packets {
+                        recorder.preserve(&alert.rule);
+                    }
+                }
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
                 Told::Refused(refuse) if refuse.server != 0 => {
                     self.begin_again(refuse.server);
@@ -260,6 +305,19 @@ impl AgentLoop {
                     self.disconnect(connection, &why);
                 }
             }
+        }
+    }
+
+    /// Reply to a request for packets; `None`: they are being selected.
+    fn packets_reply(&mut self, request: &PacketRequest) -> Option<PacketReply> {
+        let refused = self.config.policy.packets_refusal();
+        match (&mut self.packets, refused) {
+            (Some((_, reader)), None) => reader.ask(request),
+            (_, why) => Some(PacketReply {
+                request: request.request,
+                problem: why.unwrap_or_else(|| "this host keeps no packets".into()),
+                ..PacketReply::default()
+            }),
         }
     }
 

@@ -264,7 +264,13 @@ impl PacketSink for PacketFile {
             None => self.packets_waiting += 1,
             Some(_) => self.kept.packets_lost += 1,
         }
-        if self.is_prompt && self.error.is_none() {
+        if self.is_prompt {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.error.is_none() && !self.waiting.is_empty() {
             self.error = self.hand_over().err();
         }
     }

@@ -24,6 +24,9 @@ pub trait PacketSink: fmt::Debug + Send {
     /// Writes a packet. Packets that cannot be written are counted; [`PacketSink::finish`] returns the error.
     fn take(&mut self, packet: &CapturedPacket<'_>);
 
+    /// Writes what is buffered, so that a reader sees it; [`PacketSink::finish`] returns an error.
+    fn flush(&mut self);
+
     /// Writes what is buffered; returns the counts, and the first error.
     fn finish(&mut self) -> (PacketFileCounts, Option<io::Error>);
 }

@@ -8,7 +8,7 @@ use prost::Message;
 
 use crate::message::{
     Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LostRecords, ObserveAll,
-    ObservedJobs, Ping, Pong, Refuse, Renew, Welcome,
+    ObservedJobs, PacketReply, PacketRequest, Ping, Pong, PreservePackets, Refuse, Renew, Welcome,
 };
 
 /// Maximum length of a frame: kind and body.
@@ -153,6 +153,9 @@ frames! {
     13 GrantedLease Control up to LIST;
     14 Ack Control up to SMALL;
     15 Credit Control up to SMALL;
+    16 PacketRequest Control up to SMALL;
+    17 PacketReply Control up to LIST;
+    18 PreservePackets Control up to SMALL;
     32 DataRecord Record up to MessageClass::Record.bytes_max();
     33 LostRecords Record up to SMALL;
 }

@@ -20,9 +20,10 @@ pub use clock::{ClockOffset, OffsetEstimator, SessionTime};
 pub use frame::{FRAME_BYTES_MAX, Frame, FrameDecoder, IncomingMessage, PeerMisbehaved};
 pub use message::{
     Ack, AgentOrder, BudgetRequest, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, HEALTH,
-    Hello, HostCapacity, InterfaceAddresses, LaneRange, LaneResume, LostRecords, ObserveAll,
-    ObservedJob, ObservedJobs, ObservedState, PacketBudget, PayloadFormat, Ping, Pong, RecordLane,
-    Refuse, Renew, TapTableMessage, VERSIONS, Welcome,
+    Hello, HostCapacity, InterfaceAddresses, KEEPS_PACKETS, LaneRange, LaneResume, LostRecords,
+    ObserveAll, ObservedJob, ObservedJobs, ObservedState, PACKETS_PART_BYTES, PacketBudget,
+    PacketReply, PacketRequest, PayloadFormat, Ping, Pong, PreservePackets, RecordLane, Refuse,
+    Renew, TapTableMessage, VERSIONS, Welcome,
 };
 pub use session::{
     AgentSession, AgentSessionEvent, LaneRecord, ServerSession, ServerSessionEvent,

@@ -495,3 +495,63 @@ pub struct Credit {
     #[prost(uint64, tag = "1")]
     pub bytes: u64,
 }
+
+/// Request of the server for packets that the agent keeps: those of the flows between two endpoints.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PacketRequest {
+    /// Number of the request, chosen by the server; the same for all parts of the file.
+    #[prost(fixed64, tag = "1")]
+    pub request: u64,
+    /// Bytes of the file that the server has.
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    /// Community ID of the flows.
+    #[prost(string, tag = "3")]
+    pub community_id: String,
+    /// Start of the period, by the agent's clock.
+    #[prost(sfixed64, tag = "4")]
+    pub since_ns: i64,
+    /// End of the period.
+    #[prost(sfixed64, tag = "5")]
+    pub until_ns: i64,
+    /// Maximum size of the file, in bytes.
+    #[prost(uint64, tag = "6")]
+    pub bytes_max: u64,
+}
+
+/// Capability of an agent that keeps packets.
+pub const KEEPS_PACKETS: &str = "packets";
+
+/// Maximum bytes of a [`PacketReply`]'s part.
+pub const PACKETS_PART_BYTES: usize = 128 << 10;
+
+/// Reply of the agent to [`PacketRequest`]: a part of a pcapng file.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PacketReply {
+    /// Number of the request.
+    #[prost(fixed64, tag = "1")]
+    pub request: u64,
+    /// Position of the part in the file, in bytes.
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+    /// Size of the file in bytes; 0: the agent has no such packets.
+    #[prost(uint64, tag = "3")]
+    pub total: u64,
+    /// The part; empty at the end of the file.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub part: Bytes,
+    /// Reason why the packets were not read, for people; empty: they were.
+    #[prost(string, tag = "5")]
+    pub problem: String,
+    /// Whether later packets were omitted because of `bytes_max`.
+    #[prost(bool, tag = "6")]
+    pub is_cut: bool,
+}
+
+/// An alert fires: the agent preserves the packets that it keeps.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PreservePackets {
+    /// Name of the alert rule.
+    #[prost(string, tag = "1")]
+    pub rule: String,
+}

@@ -53,6 +53,13 @@ impl PacketRetention {
         }
     }
 
+    fn flush(&mut self) {
+        match self {
+            PacketRetention::All(file) => file.flush(),
+            PacketRetention::LookBack(look_back) => look_back.flush(),
+        }
+    }
+
     fn take(&mut self, captured: &CapturedPacket<'_>, packet: &Packet<'_>) {
         match self {
             PacketRetention::All(file) => file.take(captured),
@@ -105,6 +112,13 @@ impl Gate {
             is_open: self.is_open && keep.is_none(),
             keep,
             ..self
+        }
+    }
+
+    /// Writes the stored packets that are buffered.
+    pub fn flush_kept(&self) {
+        if let Some(keep) = &self.keep {
+            keep.lock().unwrap_or_else(PoisonError::into_inner).flush();
         }
     }
 

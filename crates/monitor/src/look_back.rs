@@ -104,6 +104,11 @@ impl LookBack {
         }
     }
 
+    /// Writes the selected packets that have left the buffer.
+    pub fn flush(&mut self) {
+        self.file.flush();
+    }
+
     /// Empties the buffer at the end of the input.
     pub fn finish(&mut self) -> (PacketFileCounts, Option<std::io::Error>) {
         self.learn();

@@ -354,6 +354,7 @@ impl Monitor {
     /// Ends an epoch: emits all tuples written so far and advances the watermark.
     pub fn end_epoch(&mut self, out: &mut dyn TupleConsumer) {
         self.flush(out);
+        self.gate.flush_kept();
         self.watermark = self.watermark.max(self.clock);
         self.open_from = self.clock.plus(-self.lateness_ns);
     }

@@ -106,16 +106,14 @@ impl PacketSink for SflowWriter {
                 return;
             }
         };
-        let now = now();
-        let sender = &mut self.sender;
         if self
             .first
             .is_some_and(|first| packet.ts.since(first) >= DELAY_NS)
         {
-            self.encoder
-                .flush(now, &mut |datagram: &[u8]| sender.send(datagram));
-            self.first = None;
+            self.flush();
         }
+        let now = now();
+        let sender = &mut self.sender;
         self.first.get_or_insert(packet.ts);
         self.pool = self.pool.wrapping_add(1);
         self.encoder.push(
@@ -129,10 +127,16 @@ impl PacketSink for SflowWriter {
         self.sender.waiting += 1;
     }
 
-    fn finish(&mut self) -> (PacketFileCounts, Option<io::Error>) {
+    fn flush(&mut self) {
         let sender = &mut self.sender;
         self.encoder
             .flush(now(), &mut |datagram: &[u8]| sender.send(datagram));
+        self.first = None;
+    }
+
+    fn finish(&mut self) -> (PacketFileCounts, Option<io::Error>) {
+        self.flush();
+        let sender = &mut self.sender;
         if sender.counts.packets > 0 {
             thread::sleep(LAST_REPORT);
         }

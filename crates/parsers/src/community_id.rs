@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::block_api::compress;
-use wire::IpProtocol;
-
-use crate::FlowContext;
+use wire::{Endpoint, IpProtocol};
 
 /// Initial hash state (RFC 3174, section 6.1).
 const BEGIN: [u32; 5] = [
@@ -21,10 +19,10 @@ const BEGIN: [u32; 5] = [
 /// `1:` followed by 20 bytes in Base64.
 const LENGTH: usize = 2 + 28;
 
-/// Community ID of a flow.
+/// Community ID of the flows between two endpoints, in any order.
 #[must_use]
-pub fn community_id(flow: &FlowContext) -> String {
-    community_id_text(flow)
+pub fn community_id(protocol: IpProtocol, ends: [Endpoint; 2]) -> String {
+    community_id_text(protocol, ends)
         .iter()
         .copied()
         .map(char::from)
@@ -33,9 +31,8 @@ pub fn community_id(flow: &FlowContext) -> String {
 
 /// Community ID in ASCII. The hash input fits into one block and is built in place, because packet tuples
 /// need one ID each.
-pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
-    let mut first = flow.client;
-    let mut second = flow.server;
+pub(crate) fn community_id_text(protocol: IpProtocol, ends: [Endpoint; 2]) -> [u8; LENGTH] {
+    let [mut first, mut second] = ends;
     // The specification orders by address, then port; an IPv4 address compares like its mapped form.
     if (second.addr, second.port) < (first.addr, first.port) {
         std::mem::swap(&mut first, &mut second);
@@ -50,8 +47,8 @@ pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
             IpAddr::V6(addr) => block.push(addr.octets()),
         }
     }
-    block.push([flow.protocol.0, 0]);
-    if has_ports(flow.protocol) {
+    block.push([protocol.0, 0]);
+    if has_ports(protocol) {
         block.push(first.port.to_be_bytes());
         block.push(second.port.to_be_bytes());
     }
@@ -105,8 +102,6 @@ fn has_ports(protocol: IpProtocol) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use wire::Endpoint;
-
     use super::*;
 
     fn check(protocol: IpProtocol, client: (&str, u16), server: (&str, u16), expected: &str) {
@@ -114,25 +109,10 @@ mod tests {
             addr: addr.parse::<std::net::IpAddr>().expect("an address").into(),
             port,
         };
-        let flow = FlowContext {
-            id: 0,
-            client: end(client),
-            server: end(server),
-            protocol,
-            client_guessed: false,
-            midstream: false,
-            sample_rate: 1.0,
-            tunnel: wire::Tunnel::default(),
-            vlan: None,
-            proxied: None,
-        };
-        assert_eq!(community_id(&flow), expected);
-        let turned = FlowContext {
-            client: flow.server,
-            server: flow.client,
-            ..flow
-        };
-        assert_eq!(community_id(&turned), expected);
+        let ends = [end(client), end(server)];
+        assert_eq!(community_id(protocol, ends), expected);
+        let [first, second] = ends;
+        assert_eq!(community_id(protocol, [second, first]), expected);
     }
 
     /// Values of the specification's baseline files.

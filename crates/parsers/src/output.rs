@@ -386,7 +386,10 @@ pub fn write_common(
 ) {
     write_flow(w, flow);
     if w.wants(common::COMMUNITY_ID) {
-        w.text(common::COMMUNITY_ID, &community_id_text(flow));
+        w.text(
+            common::COMMUNITY_ID,
+            &community_id_text(flow.protocol, [flow.client, flow.server]),
+        );
     }
     write_times(w, ts, end, quality);
 }
@@ -448,7 +451,10 @@ fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut TextRes
         part[16..].copy_from_slice(&end.port.to_be_bytes());
     }
     ids.append(&key, &mut text, |_, text| {
-        text.extend_from_slice(&community_id_text(flow))
+        text.extend_from_slice(&community_id_text(
+            flow.protocol,
+            [flow.client, flow.server],
+        ))
     });
     w.text(common::COMMUNITY_ID, &text);
 }

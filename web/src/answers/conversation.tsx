@@ -1,7 +1,7 @@
 // Packets of a flow of a capture: what its sides sent, with the tuples of each request, and a file for other programs.
 import { useSignal } from "@preact/signals";
-import { ask, refusal } from "../api/client";
-import type { Conversation, ConversationTurn } from "../api/schema";
+import { ask, askKept, refusal } from "../api/client";
+import type { Conversation, ConversationTurn, FetchedPackets, PacketFetch } from "../api/schema";
 import { Notice, Text, said, useAsked } from "../common/components";
 import { bytes, duration, many, time, visible } from "../common/format";
 import { hand } from "./saved_file";
@@ -42,6 +42,41 @@ export function Packets(props: Props) {
       {note.value !== "" && <Notice>{visible(note.value)}</Notice>}
       {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
       {isOpen.value && <Turns {...props} />}
+    </>
+  );
+}
+
+/** Packets kept by agents: fetched on request into an upload. `ts`: a time within the flow. */
+export function KeptPackets({ flow, ts, decoded }: { flow: PacketFetch; ts: string; decoded: Decoded[] }) {
+  const found = useSignal<{ fetched: FetchedPackets; flow: string } | null>(null);
+  const isBusy = useSignal(false);
+  const failed = useSignal("");
+  const load = async () => {
+    failed.value = "";
+    const fetched = await ask<FetchedPackets>("POST", "/api/v1/packets", flow);
+    const { rows = [] } = (await askKept(`PARSE flow SELECT id, ts WHERE community_id = '${fetched.community_id}'`, fetched.recording.id)).results[0] ?? {};
+    // The last flow between the endpoints that had begun; the first, if its beginning is no longer kept.
+    const flows = rows.map(([id, at]) => ({ id: String(id), at: BigInt(String(at)) })).sort((a, b) => (a.at < b.at ? -1 : 1));
+    const of = flows.filter(({ at }) => at <= BigInt(ts)).at(-1) ?? flows[0];
+    if (!of) throw new Error("The agent's packets contain no flow.");
+    found.value = { fetched, flow: of.id };
+  };
+  const run = () => {
+    isBusy.value = true;
+    void load().catch((why) => (failed.value = said(why))).finally(() => (isBusy.value = false));
+  };
+  if (!found.value) return (
+    <>
+      <div class="tools"><button type="button" disabled={isBusy.value} onClick={run}>{isBusy.value ? "Fetching packets…" : "Fetch packets from agents"}</button></div>
+      {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
+    </>
+  );
+  const { fetched } = found.value;
+  return (
+    <>
+      <p class="small muted">Kept by agent <Text of={fetched.agent} />; stored in Recordings as <Text of={fetched.recording.name} />.</p>
+      {fetched.notes.map((note) => <Notice kind="warn">{visible(note)}</Notice>)}
+      <Packets recording={fetched.recording.id} flow={found.value.flow} decoded={decoded} />
     </>
   );
 }

@@ -8,7 +8,7 @@ import type { AccountEvent, Job, Jobs, PastAnswer } from "../api/schema";
 import { butNot, clauses, condition, counted, only, parsersOf, tuples, type Period } from "../results/clauses";
 import { clock, duration, heading, many, millis, numeric, percentage, raw, shown, time, visible } from "../common/format";
 import type { Result } from "../results/model";
-import { Packets } from "./conversation";
+import { KeptPackets, Packets } from "./conversation";
 import { Copy, Dialog, Notice, Text, said } from "../common/components";
 import { go } from "../common/route";
 
@@ -259,6 +259,14 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
   const last = (all.value ?? []).reduce((most, one) => Math.max(most, millis(one.end)), 0);
   const length = Math.max(1, last - (start ? millis(start) : 0));
   const name = community || id || "";
+  const endOf = (side: string) => {
+    const ip = String(cell(`${side}_ip`) ?? "");
+    return ip === "" || cell(`${side}_port`) === null ? "" : `${ip.includes(":") ? `[${ip}]` : ip}:${cell(`${side}_port`)}`;
+  };
+  const client = endOf("client");
+  const server = endOf("server");
+  const transport = String(cell("transport") ?? "");
+  const isKept = recording === "" && ts !== "" && client !== "" && server !== "" && ["tcp", "udp"].includes(transport) && may("raw");
   const decoded = (all.value ?? []).filter(({ parser }) => !WHOLE_FLOW.includes(parser)).map((one) => ({
     ts: one.ts,
     text: [one.parser, ...ownOf(one).map((at) => `${heading(one.columns[at] as Column)} ${shown(one.columns[at] as Column, one.row[at])}`)].join("  "),
@@ -296,6 +304,7 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
         <section>
           <h3>Packets</h3>
           {recording !== "" && id && <Packets recording={recording} flow={id} decoded={decoded} />}
+          {isKept && <KeptPackets flow={{ transport, client, server, since_ns: String(BigInt(ts!) - AROUND_NS), until_ns: String(BigInt(end || ts!) + AROUND_NS) }} ts={ts!} decoded={decoded} />}
           <p class="small muted">{recording === "" ? "Extract them from a capture:" : "In a terminal:"}</p>
           <pre class="query" tabIndex={0}><code>netalytics follow {raw(name)} -r FILE</code></pre>
           <div class="tools"><Copy text={() => `netalytics follow ${name} -r FILE`}>Copy command</Copy></div>

@@ -566,6 +566,18 @@ export interface Failure {
   problems: Problem[];
 }
 
+/** Packets of a flow, as an upload. */
+export interface FetchedPackets {
+  /** Agent that kept the packets. */
+  agent: string;
+  /** Community ID of the flow; other flows between the same endpoints in the period are in the upload, too. */
+  community_id: string;
+  /** Omitted packets, and agents that could not read theirs. */
+  notes: string[];
+  /** The upload. */
+  recording: Recording;
+}
+
 /** Event `gap`: events were missed. */
 export interface GapEvent {
   /** Provisional events dropped for a slow client; omitted for a client that reconnects. */
@@ -965,6 +977,22 @@ export interface OutletLosses {
 
 /** State of an outlet. */
 export type OutletState = "up" | "retrying" | "broken" | "done";
+
+/** Request for the packets of a flow. */
+export interface PacketFetch {
+  /** Name of the agent; without it, the agent that has most of the packets. */
+  agent?: string | null;
+  /** Address and port of the client, as `10.0.0.1:40000` or `[fd00::1]:40000`. */
+  client: string;
+  /** Address and port of the server. */
+  server: string;
+  /** Start of the period, in nanoseconds since the epoch. */
+  since_ns: string;
+  /** `tcp` or `udp`. */
+  transport: string;
+  /** End of the period. */
+  until_ns: string;
+}
 
 /** A parser. */
 export interface Parser {

@@ -181,6 +181,14 @@ impl AgentLoop {
             ProcessEvent::Gone(first, status, complaint) => {
                 self.on_gone(first, &status, &complaint)
             }
+            ProcessEvent::Packets(request, selected) => {
+                if let (Some((_, reader)), Some(session)) =
+                    (&mut self.packets, connection.session_mut())
+                {
+                    session.reply_packets(reader.selected(request, selected));
+                }
+                Vec::new()
+            }
         };
         events
             .into_iter()

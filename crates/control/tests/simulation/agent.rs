@@ -244,6 +244,7 @@ impl World {
                 LinkEvent::Granted(granted) => Some(AgentEvent::Granted(granted)),
                 LinkEvent::ObserveAll => Some(AgentEvent::ObserveAll),
                 LinkEvent::Drained(lane) => Some(AgentEvent::Drained(lane)),
+                LinkEvent::PacketsAsked(_) | LinkEvent::Preserve(_) => None,
                 LinkEvent::Refused(refuse) => {
                     is_over = true;
                     other_server = Some(refuse.server);

@@ -293,6 +293,7 @@ impl World {
                     process.pending.push((id, agent, record));
                     continue;
                 }
+                LinkEvent::Packets(_) => continue,
                 LinkEvent::Closed(_) => {
                     return self.end_session(process, id);
                 }

@@ -10,7 +10,8 @@ use super::outbox::FrameOutbox;
 use crate::clock::SessionTime;
 use crate::frame::{Frame, FrameDecoder, PeerMisbehaved};
 use crate::message::{
-    Bye, DesiredJobs, GrantedLease, Hello, ObservedJobs, Pong, RecordLane, Refuse, Renew,
+    Bye, DesiredJobs, GrantedLease, Hello, ObservedJobs, PacketReply, PacketRequest, Pong,
+    PreservePackets, RecordLane, Refuse, Renew,
 };
 use crate::spool::{OutgoingRecord, Spool};
 
@@ -34,6 +35,10 @@ pub enum AgentSessionEvent {
     Granted(GrantedLease),
     /// The server requests a complete report.
     ObserveAll,
+    /// The server requests kept packets; answered by [`AgentSession::reply_packets`].
+    PacketsAsked(PacketRequest),
+    /// An alert fires.
+    Preserve(PreservePackets),
     /// All records of a lane are committed, including the last.
     Drained(RecordLane),
     /// The server rejects this agent, and the session has ended. If it gives its identity, it is another server than
@@ -155,6 +160,12 @@ impl AgentSession {
             (AgentSessionState::Open, Frame::ObserveAll(_)) => {
                 self.events.push_back(AgentSessionEvent::ObserveAll)
             }
+            (AgentSessionState::Open, Frame::PacketRequest(request)) => self
+                .events
+                .push_back(AgentSessionEvent::PacketsAsked(request)),
+            (AgentSessionState::Open, Frame::PreservePackets(preserve)) => {
+                self.events.push_back(AgentSessionEvent::Preserve(preserve))
+            }
             (AgentSessionState::Open, Frame::Credit(credit)) => {
                 self.credit_bytes = self.credit_bytes.max(credit.bytes)
             }
@@ -186,6 +197,13 @@ impl AgentSession {
     pub fn renew(&mut self, renew: Renew) {
         if self.is_open() {
             self.outbox.send(renew);
+        }
+    }
+
+    /// Sends a part of kept packets.
+    pub fn reply_packets(&mut self, reply: PacketReply) {
+        if self.is_open() {
+            self.outbox.send(reply);
         }
     }
 

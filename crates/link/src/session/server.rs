@@ -11,7 +11,8 @@ use crate::clock::{ClockOffset, OffsetEstimator, SessionTime};
 use crate::frame::{Frame, FrameDecoder, IncomingMessage, PeerMisbehaved};
 use crate::message::{
     Ack, Bye, Credit, DataRecord, DesiredJobs, GrantedLease, Hello, LaneResume, LostRecords,
-    ObserveAll, ObservedJobs, Ping, Pong, RecordLane, Refuse, Renew, VERSIONS, Welcome,
+    ObserveAll, ObservedJobs, PacketReply, PacketRequest, Ping, Pong, PreservePackets, RecordLane,
+    Refuse, Renew, VERSIONS, Welcome,
 };
 
 /// Limits and timeouts of a session.
@@ -91,6 +92,8 @@ pub enum ServerSessionEvent {
     Renew(Renew),
     /// The next record of its lane.
     Record(LaneRecord),
+    /// A part of kept packets.
+    Packets(PacketReply),
     /// Offset of the agent's clock from the server's.
     Offset(ClockOffset),
     /// The session has ended.
@@ -228,6 +231,9 @@ impl ServerSession {
             }
             (ServerSessionState::Open, Frame::LostRecords(lost)) => {
                 self.handle_record(LaneRecord::Lost(lost), bytes as u64)?
+            }
+            (ServerSessionState::Open, Frame::PacketReply(reply)) => {
+                self.events.push_back(ServerSessionEvent::Packets(reply))
             }
             (ServerSessionState::Open, Frame::Pong(pong)) => self.handle_pong(now, pong),
             (_, Frame::Bye(bye)) => self.close(SessionEnd::Bye(bye.reason)),
@@ -376,6 +382,16 @@ impl ServerSession {
     /// Requests a complete report.
     pub fn observe_all(&mut self) {
         self.send(ObserveAll {});
+    }
+
+    /// Requests kept packets. Only agents with the capability [`KEEPS_PACKETS`](crate::KEEPS_PACKETS) reply.
+    pub fn request_packets(&mut self, request: PacketRequest) {
+        self.send(request);
+    }
+
+    /// Tells an agent that an alert fires.
+    pub fn preserve_packets(&mut self, preserve: PreservePackets) {
+        self.send(preserve);
     }
 
     /// Ends the session after the pending data is written.

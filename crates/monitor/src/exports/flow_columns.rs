@@ -61,7 +61,8 @@ const COLUMNS: &[(FieldId, WriteColumn)] = &[
     }),
     (common::COMMUNITY_ID, |w, id, row| {
         if let Some(flow) = row.context() {
-            w.text(id, community_id(&flow).as_bytes());
+            let text = community_id(flow.protocol, [flow.client, flow.server]);
+            w.text(id, text.as_bytes());
         }
     }),
     (common::VLAN_ID, |w, id, row| number(w, id, row.flow.vlan)),

@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use flow::{CloseReason, Flow};
 use monitor::capture_walk::FlowData;
 use parsers::community_id::community_id;
-use parsers::{FlowContext, FlowFacts};
 use sinks::table::escape;
 use sinks::{DisplayZone, units};
 use wire::{FlowSide, IpProtocol, Timestamp};
@@ -299,10 +298,5 @@ fn visible(bytes: &[u8]) -> String {
 /// The flow's Community ID.
 pub fn flow_community_id(flow: &Flow<'_>) -> String {
     let key = flow.key();
-    let about = FlowContext {
-        client: key.a,
-        server: key.b,
-        ..monitor::tuple_outputs::nobody(key.protocol)
-    };
-    community_id(&about.context())
+    community_id(key.protocol, [key.a, key.b])
 }

@@ -11,6 +11,7 @@ mod ends;
 mod filters;
 mod folders;
 mod gone;
+mod kept_packets;
 mod links;
 mod load;
 mod net;

@@ -23,6 +23,7 @@ mod metrics;
 mod metrics_page;
 mod network;
 mod openapi;
+mod packets;
 mod page;
 mod params;
 mod past;
@@ -282,6 +283,7 @@ fn router(app: Arc<AppState>) -> Router {
             get(flows::conversation),
         )
         .route("/api/v1/recordings/{id}/packets", get(flows::packets))
+        .route("/api/v1/packets", post(packets::fetch))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
         .route(

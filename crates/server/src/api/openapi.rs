@@ -12,8 +12,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use super::failure::ApiFailure;
 use super::{
-    actions, alerts, enrollments, flows, help, jobs, metrics, network, past, recordings, rows,
-    stream, stream_events, tokens,
+    actions, alerts, enrollments, flows, help, jobs, metrics, network, packets, past, recordings,
+    rows, stream, stream_events, tokens,
 };
 
 #[derive(OpenApi)]
@@ -26,7 +26,7 @@ use super::{
     paths(
         help::health, help::counters, metrics::own, metrics::of_jobs, help::catalog, help::check, help::explain,
         jobs::create, jobs::list, jobs::show, jobs::stop, jobs::renew, jobs::accounts, rows::results, rows::rows,
-        past::query, recordings::list, recordings::send, recordings::remove, flows::conversation, flows::packets, jobs::agents, network::show, stream::stream,
+        past::query, recordings::list, recordings::send, recordings::remove, flows::conversation, flows::packets, packets::fetch, jobs::agents, network::show, stream::stream,
         tokens::create, tokens::list, tokens::revoke,
         tokens::whoami, tokens::login, tokens::logout, tokens::audit,
         alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,

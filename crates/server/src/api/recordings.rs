@@ -120,7 +120,11 @@ pub async fn send(
 }
 
 /// Inspects a new upload and removes it if it is not a capture.
-fn found(service: &Service, who: &ClientAccess, id: &str) -> Result<RecordingView, ServiceError> {
+pub(super) fn found(
+    service: &Service,
+    who: &ClientAccess,
+    id: &str,
+) -> Result<RecordingView, ServiceError> {
     let one = service.recordings.get(who, id)?.told;
     match &one.problem {
         None => Ok(one),

@@ -89,6 +89,14 @@ impl Service {
                 .into_iter()
                 .for_each(|hub| hub.notify_alert(job, event))
         };
+        let of_agents = Arc::downgrade(&fleet);
+        hub.listen_to_alerts(Box::new(move |job, alert| {
+            if alert["state"] == "firing"
+                && let Some(fleet) = of_agents.upgrade()
+            {
+                fleet.preserve_packets(job, alert["rule"].as_str().unwrap_or_default());
+            }
+        }));
         let sending = AlertSenderThreads::start(&alerts, Box::new(tell))?;
         let deliveries =
             OutletDeliveries::new((&store, &history, &hub), outlets.clone(), limits.delivery());

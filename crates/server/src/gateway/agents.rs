@@ -85,6 +85,12 @@ impl AgentDirectory {
         }
     }
 
+    /// Whether an agent has reported a capability.
+    pub fn can(&self, name: &str, capability: &str) -> bool {
+        let known = self.all.get(name);
+        known.is_some_and(|(facts, _)| facts.capabilities.iter().any(|one| one == capability))
+    }
+
     /// Reported addresses, by agent.
     pub fn hosts(&self) -> BTreeMap<String, HostCapacity> {
         self.all

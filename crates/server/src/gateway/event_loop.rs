@@ -15,6 +15,7 @@ use super::control_driver::{ControlDriver, JobSaveError};
 use super::job_runtimes::JobRuntimes;
 use super::job_status::JobStatus;
 use super::mirror_worker::MirrorWorker;
+use super::packet_requests::PacketRequests;
 use super::record_committer::RecordCommitter;
 use super::result_bus::ResultBus;
 use super::sessions::{GatewaySession, GatewaySessions, PendingGreeting};
@@ -42,6 +43,7 @@ pub struct EventLoop {
     jobs: JobRuntimes,
     committer: RecordCommitter,
     bus: ResultBus,
+    packets: PacketRequests,
     database: Database,
     hub: Arc<ResultHub>,
     settings: GatewaySettings,
@@ -85,6 +87,7 @@ impl EventLoop {
                 window_bytes_max: settings.window_bytes_max,
                 events: events.clone(),
             },
+            packets: PacketRequests::default(),
             database: store.database.clone(),
             hub,
             settings,
@@ -189,6 +192,19 @@ impl EventLoop {
             GatewayEvent::Health { answer } => {
                 let _ = answer.send(self.health());
             }
+            GatewayEvent::Packets {
+                agent,
+                request,
+                answer,
+            } => {
+                // Without a session, the requester notices the closed channel.
+                if let Some(session) = self.sessions.of_agent(&agent) {
+                    self.packets.add(session, request.request, answer);
+                    self.sessions
+                        .send(session, |link| link.request_packets(request));
+                }
+            }
+            GatewayEvent::Preserve { job, rule } => self.preserve_packets(job, &rule),
             GatewayEvent::Merged(job, event) => self.handle_merge(job, event),
             GatewayEvent::Copies(job, event) => self.handle_mirror(job, event),
             GatewayEvent::End => {}
@@ -237,6 +253,7 @@ impl EventLoop {
                         self.commit();
                     }
                 }
+                ServerSessionEvent::Packets(reply) => self.packets.answer(session, reply),
                 ServerSessionEvent::Closed(_) => return self.close(session),
             }
         }
@@ -288,7 +305,24 @@ impl EventLoop {
             return;
         };
         self.agents.leave(&known.agent);
+        self.packets.close(session);
         self.decide(ServerEvent::Disconnected { session });
+    }
+
+    /// Tells the agents of a job that keep packets that an alert fires.
+    fn preserve_packets(&mut self, job: JobId, rule: &str) {
+        let agents = self.driver.job(job).map(|job| &job.agents);
+        for agent in agents.into_iter().flat_map(|agents| agents.keys()) {
+            if !self.agents.can(agent, link::KEEPS_PACKETS) {
+                continue;
+            }
+            if let Some(session) = self.sessions.of_agent(agent) {
+                let rule = rule.to_owned();
+                self.sessions.send(session, |link| {
+                    link.preserve_packets(link::PreservePackets { rule });
+                });
+            }
+        }
     }
 
     /// Runs timers.
@@ -319,6 +353,7 @@ impl EventLoop {
             self.second_ns = now.monotonic_ns.saturating_add(SECOND_NS);
             // Without traffic from other agents, only the timer triggers these.
             self.decide(ServerEvent::Tick);
+            self.packets.expire();
             self.housekeep(now);
         }
     }

@@ -56,10 +56,51 @@ pub trait Fleet: Send + Sync {
         NetworkView::default()
     }
 
+    /// Packets of flows, from the agent that has most of them.
+    ///
+    /// # Errors
+    /// `NoAgent`: no connected agent keeps packets, or none has these. `Unable`: the reasons of all agents.
+    fn packets(&self, _: &PacketQuery) -> Result<FlowPackets, FleetRefusal> {
+        Err(FleetRefusal::NoAgent(NO_RECORDER.into()))
+    }
+
+    /// Agents of a job preserve the packets that they keep, because an alert of this rule fires.
+    fn preserve_packets(&self, _: JobId, _rule: &str) {}
+
     /// Listener for agents, if the fleet has one.
     fn door(&self) -> Option<AgentListener> {
         None
     }
+}
+
+/// Message when no connected agent keeps packets.
+pub(crate) const NO_RECORDER: &str =
+    "no connected agent keeps packets: its policy file needs [packets] bytes_max = BYTES";
+
+/// A request for packets.
+#[derive(Clone, Debug)]
+pub struct PacketQuery {
+    /// Name of the agent; `None`: all that keep packets.
+    pub agent: Option<String>,
+    /// Community ID of the flows.
+    pub community_id: String,
+    /// Period, in nanoseconds since the epoch.
+    pub period_ns: (i64, i64),
+    /// Maximum bytes; later packets are omitted.
+    pub bytes_max: u64,
+}
+
+/// Packets of flows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowPackets {
+    /// The agent that kept them.
+    pub agent: String,
+    /// Packets as pcapng.
+    pub pcapng: Vec<u8>,
+    /// Whether later packets are omitted.
+    pub is_cut: bool,
+    /// Reasons of agents that could not read theirs.
+    pub notes: Vec<String>,
 }
 
 /// A job as passed to a fleet.

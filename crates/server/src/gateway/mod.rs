@@ -30,6 +30,7 @@ pub(crate) mod merge_backend;
 mod merge_reader;
 mod mirror_worker;
 pub(crate) mod network;
+mod packet_requests;
 mod record_committer;
 mod result_bus;
 mod sessions;
@@ -46,7 +47,9 @@ use std::time::Duration;
 pub(crate) use lanes::{LaneEnd, LaneFacts};
 
 use crate::gateway::agent_listener::{AgentConnectionEvent, AgentListener, GatewayClosed};
-use crate::gateway::fleet::{AgentView, Fleet, FleetHealth, FleetOrder, StopCause};
+use crate::gateway::fleet::{
+    AgentView, Fleet, FleetHealth, FleetOrder, FlowPackets, PacketQuery, StopCause,
+};
 use crate::gateway::merge_backend::MergeBackend;
 use crate::gateway::network::{NetworkBackend, NetworkView, PlannedJob};
 use crate::job::JobId;
@@ -127,6 +130,14 @@ pub(crate) enum GatewayEvent {
     Stop { job: JobId, why: StopCause },
     /// Requests the list of agents.
     Agents { answer: SyncSender<Vec<AgentView>> },
+    /// Requests a part of the packets that an agent keeps.
+    Packets {
+        agent: String,
+        request: link::PacketRequest,
+        answer: SyncSender<link::PacketReply>,
+    },
+    /// Agents of the job preserve their packets, because an alert of this rule fires.
+    Preserve { job: JobId, rule: String },
     /// Requests the metrics.
     Health { answer: SyncSender<FleetHealth> },
     /// From the thread that reads a job's published results.
@@ -237,6 +248,16 @@ impl Fleet for Gateway {
             .as_ref()
             .map(|network| network.view())
             .unwrap_or_default()
+    }
+
+    fn packets(&self, asked: &PacketQuery) -> Result<FlowPackets, FleetRefusal> {
+        packet_requests::collect(&self.events, &self.agents(), asked)
+    }
+
+    fn preserve_packets(&self, job: JobId, rule: &str) {
+        let rule = rule.to_owned();
+        // A gateway that has ended has no agents.
+        let _ = self.events.send(GatewayEvent::Preserve { job, rule });
     }
 
     fn door(&self) -> Option<AgentListener> {

@@ -97,6 +97,15 @@ impl GatewaySessions {
         self.all.get_mut(&id)
     }
 
+    /// Number of the open session of an agent.
+    pub fn of_agent(&self, agent: &str) -> Option<u64> {
+        let is_its = |session: &GatewaySession| session.agent == agent && session.link.is_open();
+        self.all
+            .iter()
+            .find(|(_, session)| is_its(session))
+            .map(|(id, _)| *id)
+    }
+
     /// Sends a message in a session, if it still exists.
     pub fn send(&mut self, id: u64, message: impl FnOnce(&mut ServerSession)) {
         if let Some(session) = self.all.get_mut(&id) {

@@ -12,7 +12,7 @@ mod updates;
 use std::collections::HashMap;
 use std::slice;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -62,6 +62,9 @@ impl Default for HubLimits {
     }
 }
 
+/// Called with the job of an alert rule, and the new state of the alert as in the API.
+pub(crate) type AlertListener = Box<dyn Fn(JobId, &Value) + Send + Sync>;
+
 /// Stores results and shows them to clients.
 pub struct ResultHub {
     jobs: JobStore,
@@ -83,6 +86,7 @@ pub struct ResultHub {
     pub(crate) streams: AtomicUsize,
     /// Number of clients per token name.
     pub(crate) streams_of: Mutex<HashMap<String, usize>>,
+    alert_listener: OnceLock<AlertListener>,
     /// Reason why the store rejects writes; cannot be written to the stored jobs.
     obstacle: Mutex<Option<WriteObstacle>>,
 }
@@ -110,6 +114,7 @@ impl ResultHub {
             bells: Mutex::default(),
             streams: AtomicUsize::new(0),
             streams_of: Mutex::default(),
+            alert_listener: OnceLock::new(),
             obstacle: Mutex::default(),
         }
     }
@@ -224,7 +229,7 @@ impl ResultHub {
             .inspect_err(|_| self.meters.rows_unkept.add(n as u64))?;
         self.meters.rows_kept.add(n as u64);
         for event in pending.adopt() {
-            self.notify(&mut live, job, EventKind::Alert, &event);
+            self.tell_alert(&mut live, job, &event);
         }
         for result in &live.results {
             if tails.iter().any(|(place, _)| *place == result.kept.place) {
@@ -249,7 +254,20 @@ impl ResultHub {
     /// Reports a change of an alert without rows.
     pub(crate) fn notify_alert(&self, job: JobId, event: &Value) {
         if let Ok(live) = self.live(job) {
-            self.notify(&mut lock(&live), job, EventKind::Alert, event);
+            self.tell_alert(&mut lock(&live), job, event);
+        }
+    }
+
+    /// Sets the listener of all changes of alerts. It must not wait: a job is locked while it runs.
+    pub(crate) fn listen_to_alerts(&self, listener: AlertListener) {
+        // Set once, at the start of the service.
+        let _ = self.alert_listener.set(listener);
+    }
+
+    fn tell_alert(&self, live: &mut LiveJob, job: JobId, event: &Value) {
+        self.notify(live, job, EventKind::Alert, event);
+        if let Some(listener) = self.alert_listener.get() {
+            listener(job, event);
         }
     }
 

@@ -232,6 +232,7 @@ impl Life {
                     AgentSessionEvent::Granted(granted) => Happens::Granted(granted),
                     AgentSessionEvent::ObserveAll => Happens::ObserveAll,
                     AgentSessionEvent::Drained(lane) => Happens::Drained(lane),
+                    AgentSessionEvent::PacketsAsked(_) | AgentSessionEvent::Preserve(_) => continue,
                     AgentSessionEvent::Refused(_) | AgentSessionEvent::Closed(_) => return None,
                 };
                 self.happens(happens, session);
