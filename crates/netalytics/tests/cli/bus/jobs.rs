@@ -214,17 +214,21 @@ pub fn rows_come_over_kafka(cluster: &TestCluster) {
     let told: BTreeSet<[String; 3]> = told.into_values().collect();
     assert_eq!(told, rows.iter().map(said).collect());
 
-    let topics = cluster
-        .kafka_tool("org.apache.kafka.tools.TopicCommand")
-        .arg("--list")
-        .output()
-        .expect("Java");
-    let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
-    assert!(
-        !topics.contains("netalytics.job.") && !topics.contains("netalytics.merged"),
-        "{topics}"
-    );
-    assert!(topics.contains("netalytics.tcp_conn_time.v1"), "{topics}");
+    // Brokers learn of a deletion one after another.
+    wait("topics of ended jobs are deleted", || {
+        let topics = cluster
+            .kafka_tool("org.apache.kafka.tools.TopicCommand")
+            .arg("--list")
+            .output()
+            .expect("Java");
+        let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
+        assert!(topics.contains("netalytics.tcp_conn_time.v1"), "{topics}");
+        if topics.contains("netalytics.job.") || topics.contains("netalytics.merged") {
+            Err(topics)
+        } else {
+            Ok(())
+        }
+    });
     drop(agents);
 }
 
