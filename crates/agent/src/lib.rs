@@ -16,6 +16,7 @@ mod packets;
 pub mod policy;
 pub mod process;
 pub mod run;
+mod selected_packets;
 mod served_server;
 mod sharing;
 pub mod spool_files;

@@ -15,7 +15,7 @@ use plan::TapTable;
 use tokio::sync::mpsc::Sender;
 
 use crate::cgroups::{CgroupRoot, MonitorCgroup, ProcessBounds, memory_of};
-use crate::packets::reader::SelectedPackets;
+use crate::selected_packets::SelectedPackets;
 
 /// Maximum bytes kept of a monitor's last error message.
 const COMPLAINT_BYTES_MAX: usize = 500;

@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufReader};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use link::{PACKETS_PART_BYTES, PacketReply, PacketRequest};
+use link::{PacketReply, PacketRequest};
 use tokio::sync::mpsc::Sender;
 
 use super::{KeptFile, files, link_all, make};
 use crate::process::{ProcessEvent, last_line};
+use crate::selected_packets::SelectedPackets;
 
 /// Maximum concurrent requests.
 const REQUESTS_MAX: usize = 2;
@@ -28,15 +28,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const WRITE_DELAY: Duration = Duration::from_secs(2);
 /// Memory limit of the process.
 const MEMORY_MAX: &str = "256M";
-
-/// Packets selected for a request.
-#[derive(Debug)]
-pub struct SelectedPackets {
-    /// The file, already deleted; `None`: there are no such packets.
-    file: Option<File>,
-    total: u64,
-    is_cut: bool,
-}
 
 /// Requests in progress.
 pub struct PacketReader {
@@ -160,26 +151,6 @@ impl PacketReader {
             })?;
         self.requests.insert(number, RequestState::Selecting);
         Ok(())
-    }
-}
-
-impl SelectedPackets {
-    /// Part of the file from `offset` on.
-    fn part(&self, request: u64, offset: u64) -> PacketReply {
-        let mut part = vec![0; PACKETS_PART_BYTES];
-        let read = match &self.file {
-            Some(file) => file.read_at(&mut part, offset),
-            None => Ok(0),
-        };
-        part.truncate(*read.as_ref().unwrap_or(&0));
-        PacketReply {
-            request,
-            offset,
-            total: self.total,
-            part: part.into(),
-            problem: read.err().map(|why| why.to_string()).unwrap_or_default(),
-            is_cut: self.is_cut,
-        }
     }
 }
 
