@@ -216,6 +216,10 @@ impl RequestResponseProtocol for RedisConnection {
         self.subscriptions.role(head, asked)
     }
 
+    fn goes_on(&mut self, head: &[u8]) -> bool {
+        self.subscriptions.goes_on(head)
+    }
+
     fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
         subscriptions::fit(request, response)
     }

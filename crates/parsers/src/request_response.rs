@@ -94,6 +94,13 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
         ServerMessageRole::Answer
     }
 
+    /// Whether the server message with this head may belong to the response in progress. If not, the response ended
+    /// before it.
+    fn goes_on(&mut self, head: &[u8]) -> bool {
+        let _ = head;
+        true
+    }
+
     /// Whether a response can answer a request, by their stored heads.
     fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
         let _ = (request, response);
@@ -174,6 +181,8 @@ pub enum ServerMessageRole {
     Answer,
     /// A part of the response, continued by the server's next message.
     AnswerGoesOn,
+    /// A part of the response, continued by the server's next message if [`RequestResponseProtocol::goes_on`].
+    AnswerMayGoOn,
     /// Unsolicited: written as its own tuple.
     Unsolicited,
     /// The message answers no request and is ignored.

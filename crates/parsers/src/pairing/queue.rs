@@ -437,6 +437,12 @@ impl<Q: Default, R: Default + RequestMatcher<Q>> TransactionQueue<Q, R> {
         Some(&mut transaction.response)
     }
 
+    /// Records that the response in progress may end at `end`: a client that sends afterwards may have waited.
+    pub fn may_end(&mut self, end: Option<TcpSeq>) {
+        self.edges[Direction::ServerToClient as usize] =
+            end.map_or(LastMessageEnd::Unknown, LastMessageEnd::At);
+    }
+
     /// Skips bytes of `direction` from `begin` to `end` that lie between two messages.
     pub fn pass(&mut self, direction: Direction, begin: TcpSeq, end: Option<TcpSeq>) {
         let edge = &mut self.edges[direction as usize];

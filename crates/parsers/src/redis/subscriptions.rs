@@ -27,8 +27,25 @@ pub struct RedisSubscriptions {
     counts: [u64; 3],
     knowledge: SubscriptionKnowledge,
     form: RespVersion,
-    /// Remaining confirmations of the current reply.
-    to_come: u64,
+    to_come: ConfirmationsToCome,
+}
+
+/// Remaining confirmations of the current reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConfirmationsToCome {
+    Known(u64),
+    /// An UNSUBSCRIBE from all channels, of which it is unknown how many there are: its reply ends at a message that
+    /// does not confirm one subscription less than `total`, because a server executes a command at once.
+    AllOf {
+        nth: usize,
+        total: Option<u64>,
+    },
+}
+
+impl Default for ConfirmationsToCome {
+    fn default() -> Self {
+        ConfirmationsToCome::Known(0)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +80,7 @@ impl RedisSubscriptions {
                 ServerMessageRole::Answer
             };
         };
-        if let Some(nth) = CONFIRMED.iter().position(|name| *name == kind) {
+        if let Some(nth) = confirmed(kind) {
             return self.confirm(nth, head, asked);
         }
         let may_be_subscribed =
@@ -80,7 +97,27 @@ impl RedisSubscriptions {
     /// Handles missing bytes of the server.
     pub fn lose(&mut self) {
         self.knowledge = SubscriptionKnowledge::None;
-        self.to_come = 0;
+        self.to_come = ConfirmationsToCome::default();
+    }
+
+    /// Whether the message that begins with `head` may belong to the reply in progress. If not, the reply has ended.
+    pub fn goes_on(&mut self, head: &[u8]) -> bool {
+        let confirmed = kind(head).and_then(confirmed);
+        let goes_on = match self.to_come {
+            ConfirmationsToCome::Known(_) => {
+                confirmed.is_some()
+                    || kind(head).is_some_and(|kind| PUBLISHED.contains(&kind))
+                    || head.first() == Some(&b'>')
+            }
+            ConfirmationsToCome::AllOf { nth, total: before } => {
+                confirmed == Some(nth)
+                    && before.is_none_or(|n| total(head).is_none_or(|total| total + 1 == n))
+            }
+        };
+        if !goes_on {
+            self.to_come = ConfirmationsToCome::default();
+        }
+        goes_on
     }
 
     /// Role of a confirmation, or of a message that looks like one.
@@ -88,40 +125,52 @@ impl RedisSubscriptions {
         let is_asked = asked
             .and_then(resp::name)
             .is_some_and(|name| name.eq_ignore_ascii_case(CONFIRMED[nth]));
-        if !is_asked && asked.is_some() && self.to_come == 0 && head.first() == Some(&b'*') {
+        let is_begun = self.to_come != ConfirmationsToCome::default();
+        if !is_asked && asked.is_some() && !is_begun && head.first() == Some(&b'*') {
+            self.knowledge = SubscriptionKnowledge::None;
             return ServerMessageRole::Answer;
         }
-        let before = self.counts;
-        if let Some(total) = total(head) {
-            self.count(nth / 2, total);
-        }
-        if self.to_come > 0 {
-            self.to_come -= 1;
-        } else if let Some(asked) = asked.filter(|_| is_asked) {
-            let named = resp::count(asked).saturating_sub(1);
-            let all = if self.knowledge == SubscriptionKnowledge::Exact {
-                before[nth / 2]
-            } else {
-                1
-            };
-            self.to_come = if named > 0 {
-                named - 1
-            } else {
-                all.saturating_sub(1)
-            };
-        } else {
+        self.count(nth / 2, total(head));
+        self.to_come = match (self.to_come, asked.filter(|_| is_asked)) {
+            (ConfirmationsToCome::Known(n @ 1..), _) => ConfirmationsToCome::Known(n - 1),
+            (ConfirmationsToCome::AllOf { .. }, _) => self.rest_of_all(nth, head),
+            (_, Some(asked)) => match resp::count(asked).saturating_sub(1) {
+                0 => self.rest_of_all(nth, head),
+                named => ConfirmationsToCome::Known(named - 1),
+            },
             // Part of a reply whose start or request is unknown.
-            return ServerMessageRole::Fragment;
-        }
-        if self.to_come == 0 {
-            ServerMessageRole::Answer
-        } else {
-            ServerMessageRole::AnswerGoesOn
+            (_, None) => return ServerMessageRole::Fragment,
+        };
+        match self.to_come {
+            ConfirmationsToCome::Known(0) => ServerMessageRole::Answer,
+            ConfirmationsToCome::Known(_) => ServerMessageRole::AnswerGoesOn,
+            ConfirmationsToCome::AllOf { .. } => ServerMessageRole::AnswerMayGoOn,
         }
     }
 
-    /// Sets the number of subscriptions to channels and patterns, or to shard channels.
-    fn count(&mut self, of: usize, total: u64) {
+    /// Confirmations after `head` if a client unsubscribes from all.
+    fn rest_of_all(&self, nth: usize, head: &[u8]) -> ConfirmationsToCome {
+        let total = total(head);
+        // Without a subscription, no channel is named.
+        let is_none = total.is_some() && resp::words(head).nth(1) == Some(None);
+        let shard_channels = 2;
+        if total == Some(0) || is_none {
+            ConfirmationsToCome::Known(0)
+        } else if self.knowledge == SubscriptionKnowledge::Exact
+            || total.is_some() && nth / 2 == shard_channels
+        {
+            ConfirmationsToCome::Known(self.counts[nth / 2])
+        } else {
+            ConfirmationsToCome::AllOf { nth, total }
+        }
+    }
+
+    /// Sets the number of subscriptions by the total of channels and patterns, or of shard channels.
+    fn count(&mut self, of: usize, total: Option<u64>) {
+        let Some(total) = total else {
+            self.knowledge = SubscriptionKnowledge::None;
+            return;
+        };
         let others = [self.counts[1], self.counts[0], 0][of];
         self.counts[of] = total.saturating_sub(others);
         if total == 0 {
@@ -143,6 +192,11 @@ pub fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
         _ if is_confirmed => ResponseMatch::No,
         _ => ResponseMatch::Maybe,
     }
+}
+
+/// Position of a command in [`CONFIRMED`].
+fn confirmed(kind: &[u8]) -> Option<usize> {
+    CONFIRMED.iter().position(|name| *name == kind)
 }
 
 /// The first string of an array or a push.

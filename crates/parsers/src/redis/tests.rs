@@ -174,6 +174,94 @@ fn subscriptions_with_resp2() {
     );
 }
 
+/// A client subscribes to channels `a b c` and pattern `p*`, a reply is missing, and `rest` follows.
+fn subscriptions_after_a_loss(sign: char, rest: &[(&str, String)]) -> Vec<String> {
+    let fields = &["command", "response_bytes", "transfer_time_ns", "quality"];
+    let mut d = ParserDialogue::new(&PROTOCOL, schema(), ALL, fields);
+    let ping = pong(sign);
+    d.client(command("SUBSCRIBE a b c"));
+    d.server(
+        ["a :1", "b :2", "c :3"]
+            .map(|c| array(sign, &format!("subscribe {c}")))
+            .concat(),
+    );
+    d.client(command("PSUBSCRIBE p*"))
+        .server(array(sign, "psubscribe p* :4"));
+    for _ in 0..4 {
+        d.client(command("PING")).server(&ping);
+    }
+    d.client(command("PING")).gap(S, ping.len() as u64);
+    for _ in 0..16 {
+        d.client(command("PING")).server(&ping);
+    }
+    for (side, said) in rest {
+        match *side {
+            "C" => d.client(said),
+            _ => d.server(said),
+        };
+    }
+    d.client(command("PING")).server(&ping);
+    let rows = d.rows();
+    rows[23..rows.len() - 1].to_vec()
+}
+
+/// The number of subscriptions is unknown after a loss: the reply to UNSUBSCRIBE ends at the next message that does not
+/// confirm one subscription less.
+#[test]
+fn unsubscription_from_an_unknown_number_of_channels() {
+    for sign in ['*', '>'] {
+        let confirmation =
+            |channel: &str, left| array(sign, &format!("unsubscribe {channel} :{left}"));
+        let all = confirmation("a", 3) + &confirmation("b", 2) + &confirmation("c", 1);
+        let n = all.len();
+        let none = format!("{sign}3\r\n$11\r\nunsubscribe\r\n{}:1\r\n", null(sign));
+        let ping = pong(sign);
+        let last = array(sign, "punsubscribe p* :0");
+        let rows = subscriptions_after_a_loss(
+            sign,
+            &[
+                ("C", command("UNSUBSCRIBE") + &command("PING")),
+                ("S", all.clone() + &ping),
+                ("C", command("UNSUBSCRIBE")),
+                ("S", none.clone()),
+                ("C", command("PUNSUBSCRIBE")),
+                ("S", last.clone()),
+            ],
+        );
+        let expected = [
+            format!("UNSUBSCRIBE {n} 0 exact"),
+            format!("PING {} 0 exact", ping.len()),
+            format!("UNSUBSCRIBE {} 0 exact", none.len()),
+            format!("PUNSUBSCRIBE {} 0 exact", last.len()),
+        ];
+        assert_eq!(rows, expected);
+        // The confirmations arrive one by one.
+        let rows = subscriptions_after_a_loss(
+            sign,
+            &[
+                ("C", command("UNSUBSCRIBE")),
+                ("S", confirmation("a", 3)),
+                ("S", confirmation("b", 2)),
+                ("S", confirmation("c", 1)),
+            ],
+        );
+        assert_eq!(rows, [format!("UNSUBSCRIBE {n} 2000 exact")]);
+    }
+}
+
+fn pong(sign: char) -> String {
+    if sign == '*' {
+        array('*', "pong ")
+    } else {
+        s("+PONG\r\n")
+    }
+}
+
+/// Null in RESP2 or RESP3.
+fn null(sign: char) -> &'static str {
+    if sign == '*' { "$-1\r\n" } else { "_\r\n" }
+}
+
 #[test]
 fn pushes_of_resp3() {
     check(

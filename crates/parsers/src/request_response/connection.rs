@@ -312,6 +312,9 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             ..
         } = self;
         let place = self.server.place;
+        if let Some(spot) = self.open.take_if(|_| !protocol.goes_on(head)) {
+            transactions.finish_response(spot, Some(place.seq));
+        }
         let asked = match self.open {
             Some(spot) => transactions.request_of(spot),
             None => transactions.next_to_answer(place),
@@ -321,10 +324,8 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             (ServerMessageRole::Unsolicited, _) => ServerMessageTarget::Unsolicited,
             (ServerMessageRole::Aside, _) => ServerMessageTarget::Aside,
             (ServerMessageRole::Fragment, _) => ServerMessageTarget::Fragment,
-            (ServerMessageRole::Answer | ServerMessageRole::AnswerGoesOn, Some(spot)) => {
-                ServerMessageTarget::Request(spot)
-            }
-            (ServerMessageRole::Answer | ServerMessageRole::AnswerGoesOn, None) => {
+            (_, Some(spot)) => ServerMessageTarget::Request(spot),
+            (_, None) => {
                 let kept = &head[..head.len().min(M::KEPT_BYTES_MAX)];
                 let (spot, response) =
                     transactions.response(span.first, place, |request| M::fit(&request.head, kept));
@@ -333,7 +334,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             }
         };
         if let ServerMessageTarget::Request(spot) = self.answering {
-            self.open = (role == ServerMessageRole::AnswerGoesOn).then_some(spot);
+            self.open = (role != ServerMessageRole::Answer).then_some(spot);
         }
         if self.answering.slot().is_none() {
             self.unsolicited.begin(span, role);
@@ -372,7 +373,12 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
                 self.emit_silent(out);
             }
             (_, ServerMessageTarget::RequestInPart(_)) => {}
-            (_, ServerMessageTarget::Request(_)) if self.open.is_some() => {}
+            (_, ServerMessageTarget::Request(spot)) if self.open.is_some() => {
+                let response = self.transactions.response_mut(spot);
+                if response.is_some_and(|r| r.role == ServerMessageRole::AnswerMayGoOn) {
+                    self.transactions.may_end(end);
+                }
+            }
             (_, ServerMessageTarget::Request(spot)) => {
                 self.transactions.finish_response(spot, end);
                 self.emit_by_id(spot, out);

@@ -60,7 +60,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             ServerMessageRole::Answer => {
                 ServerMessageTarget::Request(self.slot_of_response(named, span, role, out))
             }
-            ServerMessageRole::AnswerGoesOn => {
+            ServerMessageRole::AnswerGoesOn | ServerMessageRole::AnswerMayGoOn => {
                 ServerMessageTarget::RequestInPart(self.slot_of_response(named, span, role, out))
             }
             ServerMessageRole::Unsolicited => ServerMessageTarget::Unsolicited,

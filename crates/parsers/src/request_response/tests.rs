@@ -3,7 +3,7 @@
 //!
 //! A request is `ASK`, `TELL` (no response), `MANY` (answered with several messages), or `BYE` (changes the
 //! protocol), and a line of any number of words. A response is a line; one that ends in `+` is followed by
-//! another of the same response. `LIST n` are n strings, each with a length, a line end, and the bytes. `!`
+//! another of the same response, and so is one that ends in `~` if the next one begins with `&`. `LIST n` are n strings, each with a length, a line end, and the bytes. `!`
 //! starts an unsolicited message.
 
 use memchr::memchr;
@@ -38,6 +38,7 @@ static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 #[derive(Default)]
 struct ToyProtocol {
     then: MessageSuccessor,
+    may_go_on: bool,
 }
 
 impl RequestResponseProtocol for ToyProtocol {
@@ -104,12 +105,18 @@ impl RequestResponseProtocol for ToyProtocol {
         if asked.is_some_and(|asked| asked.starts_with(b"BYE")) {
             self.then = MessageSuccessor::AnotherProtocol;
         }
+        self.may_go_on = head.ends_with(b"~\n");
         match head {
             [b'!', b'!', ..] => ServerMessageRole::Aside,
             [b'!', ..] => ServerMessageRole::Unsolicited,
             [.., b'+', b'\n'] => ServerMessageRole::AnswerGoesOn,
+            [.., b'~', b'\n'] => ServerMessageRole::AnswerMayGoOn,
             _ => ServerMessageRole::Answer,
         }
+    }
+
+    fn goes_on(&mut self, head: &[u8]) -> bool {
+        !self.may_go_on || head.starts_with(b"&")
     }
 
     fn then(&self) -> MessageSuccessor {
@@ -243,6 +250,31 @@ fn unsolicited_messages() {
             "- - !x/ 3 - 0 exact",
             "- - !y/ 3 - 0 exact",
             "MANY 7 a+/a/ 5 1000 1000 exact"
+        ]
+    );
+}
+
+#[test]
+fn responses_that_end_at_the_next_message() {
+    let mut talk = talk();
+    talk.client("MANY a\nASK b\n")
+        .server("a~\n&~\n")
+        .server("&~\nb\n");
+    for _ in 0..3 {
+        talk.client("MANY c\n").server("c~\n");
+    }
+    talk.client("MANY d\n").server("d~\n").server("&\n");
+    talk.client("MANY e\n").server("e~\n");
+    assert_eq!(
+        talk.rows(),
+        [
+            "MANY 7 a~/&~/&~/ 9 1000 1000 exact",
+            "ASK 6 b/ 2 2000 0 exact",
+            "MANY 7 c~/ 3 1000 0 exact",
+            "MANY 7 c~/ 3 1000 0 exact",
+            "MANY 7 c~/ 3 1000 0 exact",
+            "MANY 7 d~/&/ 5 1000 1000 exact",
+            "MANY 7 e~/ - 1000 - gap_body"
         ]
     );
 }
