@@ -140,6 +140,14 @@ impl<Q, R> PairedTransaction<Q, R> {
         (self.asked != MessageProgress::Unseen).then_some(self.place.seq)
     }
 
+    /// Position up to which the client had received the server's bytes when it sent the request.
+    #[inline]
+    pub fn request_ack(&self) -> Option<TcpSeq> {
+        self.place
+            .ack
+            .filter(|_| self.asked != MessageProgress::Unseen)
+    }
+
     /// Time of the first byte of the response, if there is one.
     #[inline]
     pub fn response_first(&self) -> Timestamp {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use super::cycle::{PostgresRequest, PostgresRequestKind};
 use super::framing::PostgresMessage;
@@ -99,6 +99,8 @@ pub struct PostgresResponse {
     pub transaction: Option<u8>,
     pub holed: bool,
     pub open_end: bool,
+    /// Position behind its last byte.
+    pub end: TcpSeq,
     /// The result in progress.
     first: Option<Timestamp>,
     rows: Option<u64>,
@@ -119,6 +121,7 @@ impl Default for PostgresResponse {
             transaction: None,
             holed: false,
             open_end: false,
+            end: TcpSeq::default(),
             first: None,
             rows: None,
             copy: None,
@@ -168,6 +171,7 @@ impl PostgresResponse {
         self.wire_bytes += u64::from(m.wire_len);
         self.holed |= m.holed;
         self.open_end = m.open_end;
+        self.end = m.end();
     }
 
     /// Handles its next message.

@@ -271,7 +271,10 @@ impl PostgresSession {
 
     /// Ends the server's stream.
     pub fn end_responses(&mut self, out: &mut ParserOutput<'_>) {
-        self.end_response_in_progress();
+        if let Some(response) = self.end_response_in_progress() {
+            // A client without a password leaves during the login.
+            response.holed |= response.of != PostgresRequestKind::Login;
+        }
         self.transactions.end_responses();
         self.flush(out);
     }
@@ -289,19 +292,19 @@ impl PostgresSession {
     /// Writes pending transactions and ends parsing.
     pub fn close(&mut self, out: &mut ParserOutput<'_>) {
         self.done = true;
-        self.end_response_in_progress();
+        if let Some(response) = self.end_response_in_progress() {
+            response.holed = true;
+        }
         self.transactions.close();
         self.flush(out);
     }
 
     /// A response that the end of its stream cuts off keeps its results.
-    fn end_response_in_progress(&mut self) {
-        if let Some(slot) = self.response.take()
-            && let Some(response) = self.transactions.finish_response(slot, None)
-        {
-            response.open_end = true;
-            response.holed |= response.of != PostgresRequestKind::Login;
-        }
+    fn end_response_in_progress(&mut self) -> Option<&mut PostgresResponse> {
+        let slot = self.response.take()?;
+        let response = self.transactions.finish_response(slot, None)?;
+        response.open_end = true;
+        Some(response)
     }
 
     /// Handles the first messages of a client.

@@ -1,7 +1,7 @@
 //! Effects of finished cycles on the connection (account, prepared statements, portals), and the tuples.
 
 use memchr::memchr;
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use super::columns::{FINGERPRINT, QUERY, SUMMARY};
 use super::cycle::{PostgresRequest, PostgresRequestKind, PostgresStep, PostgresStepKind};
@@ -68,6 +68,8 @@ pub struct PostgresSessionState {
     pub keeps_text: bool,
     /// The last byte of the result before, if known; the earliest time before the first one.
     previous_end: Option<Timestamp>,
+    /// Position of that byte's end; none before the first one.
+    previous_place: Option<TcpSeq>,
     fingerprint: Vec<u8>,
 }
 
@@ -99,6 +101,11 @@ impl PostgresSessionState {
         let has_response = transaction.response().is_some();
         let is_over = transaction.response_ended();
         let first = transaction.first();
+        let had_received = transaction.request_ack().zip(self.previous_place);
+        if had_received.is_some_and(|(ack, end)| ack.distance(end) >= 0) {
+            // The client had the result before, even if a later transmission of it was captured.
+            self.previous_end = self.previous_end.min(Some(first));
+        }
         let (request, response) = transaction.parts_mut();
         if has_request && request.losses > self.settled {
             self.settled = request.losses;
@@ -116,6 +123,7 @@ impl PostgresSessionState {
         let change = self.take_effect(&cycle);
         let known = cycle.response.filter(|r| cycle.is_over && !r.holed);
         self.previous_end = known.map(|response| response.span.last);
+        self.previous_place = known.map(|response| response.end);
         change
     }
 

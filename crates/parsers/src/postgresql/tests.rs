@@ -242,6 +242,20 @@ fn after_an_error_the_rest_of_a_batch_is_skipped() {
     );
 }
 
+/// The client had received a result of which a later transmission was captured.
+#[test]
+fn a_statement_behind_a_retransmitted_result_is_not_queued() {
+    let mut talk = logged_in(&["query", "response_time_ns", "queued_ns", "service_time_ns"]);
+    let one = [done("SELECT 1"), ready(b'I')].concat();
+    talk.client(query("SELECT 1")).wait_us(9).server(&one);
+    talk.wait_us(-5).client(query("SELECT 2"));
+    talk.wait_us(20).server(&one);
+    check(
+        &mut talk,
+        &["SELECT 1 10000 0 10000", "SELECT 2 21000 0 21000"],
+    );
+}
+
 #[test]
 fn statements_behind_others_are_queued() {
     let shown = &[
@@ -343,6 +357,20 @@ fn a_login_that_is_refused() {
         .server(error("28P01"))
         .end(ServerToClient);
     assert_eq!(talk.rows(), ["exact login - - - 28P01 1000 3000"]);
+}
+
+/// A client that has no password leaves, and the server closes the connection. Without that end, more may have followed.
+#[test]
+fn a_login_without_an_end() {
+    let request_for_password = m(b'R', [0, 0, 0, 5, 1, 2, 3, 4]);
+    let mut talk = dialogue();
+    talk.client(startup()).server(&request_for_password);
+    assert_eq!(talk.rows(), ["gap_body login - - - - 1000 -"]);
+    let mut talk = dialogue();
+    talk.client(startup())
+        .server(&request_for_password)
+        .end(ServerToClient);
+    assert_eq!(talk.rows(), ["exact login - - - - 1000 -"]);
 }
 
 #[test]
