@@ -222,6 +222,21 @@ mod tests {
         );
     }
 
+    /// Beyond the limit of a head, named fields are not read: a row without them is exact only if none is named.
+    #[test]
+    fn fields_beyond_the_limit() {
+        let mut with_field = schema();
+        with_field.add_member("request_header.x_request_id");
+        let long = "a".repeat(70_000);
+        let request = format!("GET / HTTP/1.1\r\nX: {long}\r\nX-Request-ID: 7\r\n\r\n");
+        for (schema, quality) in [(schema(), "exact"), (with_field, "gap_body")] {
+            let mut talk = ParserDialogue::new(&PROTOCOL, schema, ALL, &["path", "quality"]);
+            talk.client(&request)
+                .server("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            assert_eq!(talk.rows(), [format!("/ {quality}")]);
+        }
+    }
+
     #[test]
     fn bodies_are_not_searched_for_headers() {
         check(
