@@ -402,16 +402,18 @@ impl TupleJudge<'_> {
         truth.response.is_some() && short
     }
 
-    /// The times at which a response may have ended: those of the packet seen last, and without a part of it those of its last byte.
+    /// The times at which a response may have ended: those of the packet seen last; without a part of it, those of its last byte,
+    /// and of packets after that one which fill holes: a later one may have come too late to be used.
     fn ends(&self, exact: bool, response: PacketSpan) -> Vec<i64> {
         let recording = self.truth.recording;
         let end_of = |packet: &usize| recording.carried(*packet).map(|c| c.offset + c.len);
         let own = (response.first..=response.last)
             .filter(|p| recording.ends(*p) == recording.ends(response.first));
-        let last_byte = own.max_by_key(end_of).filter(|_| !exact);
-        let times = |packet: usize| self.view.times(packet).iter().copied();
-        times(response.last)
-            .chain(last_byte.into_iter().flat_map(times))
+        let last_byte = own.clone().max_by_key(end_of).filter(|_| !exact);
+        let from = last_byte.unwrap_or(response.last);
+        own.chain([response.last])
+            .filter(|packet| *packet >= from)
+            .flat_map(|packet| self.view.times(packet).iter().copied())
             .collect()
     }
 

@@ -177,19 +177,21 @@ fn damaged_bytes_are_discarded_where_checksums_are_verified() {
 }
 
 /// In one capture, a client reuses its port within 2 ms, and a READDIRPLUS of its first connection names the directory of the second one; in
-/// the other, the connection is reset, and the reset precedes a retransmission in the file.
+/// the other, a connection of NFS is reset, and the reset precedes a retransmission in the file; so does an acknowledgment of a value of
+/// memcached.
 #[test]
-fn nfs_out_of_order() {
+fn out_of_order() {
     let Some(root) = testkit::corpus() else {
         return;
     };
-    for (capture, seeds) in [
-        ("live-captures/nfs.pcap.gz", 20),
-        ("bench/mixed_live.pcap.gz", 2),
+    for (capture, parser, seeds) in [
+        ("live-captures/nfs.pcap.gz", "nfs", 20),
+        ("bench/mixed_live.pcap.gz", "nfs", 2),
+        ("bench/mixed_live.pcap.gz", "memcached", 2),
     ] {
         let recording = PacketRecording::load(&root.join(capture), usize::MAX).expect("a capture");
-        let truth = GroundTruth::of(&recording, "nfs");
-        let count = measure_seeds(&recording, &truth, "nfs", ("shuffle=5ms", seeds));
+        let truth = GroundTruth::of(&recording, parser);
+        let count = measure_seeds(&recording, &truth, parser, ("shuffle=5ms", seeds));
         let mut faults = count.faults.iter();
         let fault = faults.find(|fault| fault.kind != FaultKind::Half);
         let shown = fault.map(ToString::to_string);
