@@ -535,19 +535,20 @@ impl PostgresSessionState {
         if self.keeps_text && !text.is_whole && !is_unknown {
             quality = quality.max(TupleQuality::GapBody);
         }
-        let size = Some(if request.executions == 1 {
+        let is_known = request.seen != MessageCompleteness::Cut;
+        let size = if request.executions == 1 {
             request.wire_bytes
         } else {
             bytes
-        });
+        };
         let tuple = PostgresTuple {
             query: text.query.filter(|_| self.keeps_text),
             fingerprint: text.fingerprint,
             statement_name: text.name,
             portal: request.text(&step.name),
-            batch_size: Some(request.executions),
+            batch_size: is_known.then_some(request.executions),
             sent: cycle.has_request.then_some(step.span.last),
-            request_bytes: size.filter(|_| request.seen != MessageCompleteness::Cut),
+            request_bytes: is_known.then_some(size),
             outcome,
             ..self.tuple(cycle, Some("execute"))
         };

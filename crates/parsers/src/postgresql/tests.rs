@@ -519,6 +519,20 @@ fn batches_of_any_length() {
     );
 }
 
+/// A third execution is missing: the number of executions is unknown.
+#[test]
+fn a_batch_with_a_gap() {
+    let mut talk = logged_in(&["command", "batch_size"]);
+    let one = [bind("", "s"), execute("")].concat();
+    talk.client([parse("s", "INSERT INTO t VALUES ($1)"), sync()].concat())
+        .server([m(b'1', ""), ready(b'I')].concat())
+        .client(one.repeat(2))
+        .gap(ClientToServer, [one, sync()].concat().len() as u64);
+    let answer = [m(b'2', ""), done("INSERT 0 1")].concat();
+    talk.server([answer.repeat(3), ready(b'I')].concat());
+    check(&mut talk, &["parse -", "execute -", "execute -"]);
+}
+
 #[test]
 fn a_failed_batch_of_any_length() {
     let mut talk = logged_in(&["query", "error_code", "skipped"]);
