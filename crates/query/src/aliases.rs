@@ -64,8 +64,10 @@ const CALLED: &[(&[&str], &[&str])] = &[
     (&["statement", "sql"], &["query"]),
     (&["digest", "normalizedquery"], &["fingerprint"]),
     (&["key"], &["cache_key"]),
+    (&["rcode"], &["response_code"]),
+    (&["name", "qname", "query"], &["query_name"]),
     (
-        &["client", "clientaddr", "remoteaddr", "origh"],
+        &["client", "ip", "clientaddr", "remoteaddr", "origh"],
         &["client_ip", "src_ip"],
     ),
     (&["server", "serveraddr", "resph"], &["server_ip", "dst_ip"]),

@@ -39,6 +39,8 @@ pub struct ParsedQuery {
     pub budget: Option<BudgetClause>,
     /// PROCESS.
     pub processors: Vec<ProcessorClause>,
+    /// Columns of a statement with names of their own, which WHERE does not know.
+    pub aliases: Vec<NamedExpr>,
 }
 
 /// ERROR: maximum relative error.

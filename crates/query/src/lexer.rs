@@ -1,7 +1,7 @@
 //! Splits a query into tokens, one at a time on demand, so that the grammar can determine the characters of a word:
 //! `top-k: k=10` and `h1:80` differ only in the expected token.
 //!
-//! Comments extend from `--`, at the start of a token, to the end of the line. Tokenization never fails: an invalid
+//! Comments extend from `--`, at the start of a token, to the end of the line, or from `/*` to `*/`. Tokenization never fails: an invalid
 //! character is a token.
 
 use plan::ComparisonOperator;
@@ -72,10 +72,16 @@ fn skip_blanks(text: &str, mut at: usize) -> usize {
         let rest = &text[at..];
         let trimmed = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         at += rest.len() - trimmed.len();
-        match trimmed.strip_prefix("--") {
-            Some(comment) => at += 2 + comment.find('\n').unwrap_or(comment.len()),
-            None => return at,
-        }
+        let ends = [("--", "\n"), ("/*", "*/")];
+        let Some((comment, end)) = ends
+            .into_iter()
+            .find_map(|(start, end)| Some((trimmed.strip_prefix(start)?, end)))
+        else {
+            return at;
+        };
+        at += 2 + comment
+            .find(end)
+            .map_or(comment.len(), |len| len + end.len());
     }
 }
 

@@ -16,6 +16,7 @@ mod check;
 pub mod checked_query;
 mod complete;
 mod error;
+mod functions;
 mod grammar;
 mod hosts;
 mod iso_time;
@@ -36,10 +37,10 @@ use tuple::Schema;
 pub use check::assertion::{
     Assertion, AssertionScope, check_assertion, check_condition, rows_schema,
 };
-pub use check::functions::{FUNCTIONS, FunctionDoc};
 pub use checked_query::CheckedQuery;
 pub use complete::{QueryCompletions, complete, complete_at};
 pub use error::{Diagnostic, TextSpan};
+pub use functions::{FUNCTIONS, FunctionDoc};
 pub use hosts::{HostResolver, HostTable};
 pub use period::{BaselinePeriod, PeriodMoment, TimePeriod};
 pub use render::render;

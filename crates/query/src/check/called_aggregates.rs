@@ -178,10 +178,24 @@ impl ProcessorReader<'_> {
         } else {
             "a number from 0 to 1, as in quantile(response_time, 0.99)"
         };
-        let number = args.get(1).and_then(|arg| match &arg.form {
+        let number_of = |arg: &QueryExpr| match &arg.form {
             ExprForm::Atom(atom) => literal::real(&atom.text).ok(),
             _ => None,
-        });
+        };
+        let number = args.get(1).and_then(number_of);
+        if let [first, second] = args
+            && number.is_none()
+            && number_of(first).is_some()
+        {
+            let text = |arg: &QueryExpr| &self.scope.text[arg.span.range()];
+            let call = format!("{}({}, {})", name.text, text(second), text(first));
+            let error = Diagnostic::new(
+                first.span.to(second.span),
+                "the value is the first argument",
+            );
+            self.errors.push(error.hint(format!("write {call}")));
+            return None;
+        }
         // Both ways of counting percentiles are in use.
         let quantile = number.map(|number| {
             if of_hundred && number > 1.0 {

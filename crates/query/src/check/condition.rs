@@ -51,8 +51,12 @@ impl ConditionChecker<'_, '_> {
                 let error =
                     Diagnostic::new(left.span.to(right.span), "the comparison has no field");
                 let is_quoted = matches!(&left.form, ExprForm::Atom(atom) if atom.quoted);
-                let hint = is_quoted.then(|| "write field names without quotes".to_owned());
-                self.fail(error.maybe_hint(hint))
+                let hint = if is_quoted {
+                    "write field names without quotes"
+                } else {
+                    "omit it"
+                };
+                self.fail(error.hint(hint))
             }
             (None, Some(value)) => self.compare_with(left, op, &value, left.span.to(right.span)),
             (Some(value), None) => {
@@ -207,7 +211,12 @@ impl ConditionChecker<'_, '_> {
         let field = self.scope.field(named.column);
         if !matches!(field.data_type, DataType::Text | DataType::Hashes) {
             let message = format!("`{word}` needs text; `{}` is {}", field.name, kind(field));
-            return self.fail(Diagnostic::new(value.span, message));
+            let is_address = field.data_type == DataType::Ip;
+            let hint = is_address.then(|| {
+                let field = &self.scope.text[value.span.range()];
+                format!("write {field} in ({})", network_of(&pattern.text))
+            });
+            return self.fail(Diagnostic::new(value.span, message).maybe_hint(hint));
         }
         if !pattern.quoted {
             let error = Diagnostic::new(
@@ -512,4 +521,20 @@ pub(super) fn implies(filter: Option<&Predicate>, part: &Predicate) -> bool {
         Some(other) => other == part,
         None => false,
     }
+}
+
+/// The network of the addresses that `10.1.%` matches.
+fn network_of(pattern: &str) -> String {
+    let parts: Vec<&str> = pattern
+        .split(['.', '%'])
+        .filter(|part| !part.is_empty())
+        .collect();
+    let is_prefix =
+        (1..4).contains(&parts.len()) && parts.iter().all(|part| part.parse::<u8>().is_ok());
+    if !is_prefix || !pattern.ends_with(".%") {
+        return "10.0.0.0/8".to_owned();
+    }
+    let bits = 8 * parts.len();
+    let whole: Vec<&str> = parts.iter().copied().chain(["0"; 4]).take(4).collect();
+    format!("{}/{bits}", whole.join("."))
 }

@@ -1,4 +1,4 @@
-//! Functions with their parameters and results.
+//! Calls of functions: their arguments, and the types of their results.
 
 use plan::{CaseSensitivity, Expr as Planned, Literal, RegexPattern, TextFunction};
 use tuple::{DataType, Unit};
@@ -6,138 +6,12 @@ use tuple::{DataType, Unit};
 use super::arithmetic::signed;
 use super::values::{ConditionChecker, TypedExpr, ValueType};
 use crate::ast::{Atom, ExprForm, QueryExpr};
-use crate::blocks::{BLOCKS, BlockDoc};
 use crate::error::quoted;
-use crate::nearest::{did_you_mean, one_of};
+use crate::functions::{FUNCTIONS, FunctionDoc, known, unknown};
 use crate::{Diagnostic, TextSpan};
 
 /// Default prefix length of `subnet` for IPv6 addresses.
 const SUBNET_V6: i64 = 64;
-
-/// Documentation of a function.
-pub struct FunctionDoc {
-    /// Name.
-    pub name: &'static str,
-    /// Syntax.
-    pub usage: &'static str,
-    /// Result.
-    pub doc: &'static str,
-}
-
-/// All functions.
-pub const FUNCTIONS: &[FunctionDoc] = &[
-    function(
-        "trunc",
-        "trunc(ts, 1m)",
-        "first argument (time, duration, size, or whole number) rounded down to a multiple of the second",
-    ),
-    function(
-        "subnet",
-        "subnet(client_ip, 24)",
-        "network of an address as text: `10.1.2.0/24`; for IPv6 /64, or the third argument",
-    ),
-    function(
-        "url_query",
-        "url_query(url, 'name')",
-        "first value of a parameter in a URL or query string, decoded",
-    ),
-    function(
-        "split",
-        "split(path, '/', 2)",
-        "n-th part between separators, from 1; -1 is the last",
-    ),
-    function(
-        "extract",
-        "extract(url, 'id=([0-9]+)')",
-        "match of the first group of a regular expression, or the whole match if it has no groups",
-    ),
-    function(
-        "replace",
-        "replace(path, '[0-9]+', 'N')",
-        "text with every match of a regular expression replaced; `$1` is its first group",
-    ),
-    function("lower", "lower(host)", "text in lower case"),
-    function("upper", "upper(host)", "in capitals"),
-    function("length", "length(url)", "number of characters"),
-    function(
-        "coalesce",
-        "coalesce(status, 0)",
-        "first argument that is not null",
-    ),
-    function(
-        "if",
-        "if(status >= 500, 'bad', 'good')",
-        "second argument if the condition is true, otherwise the third",
-    ),
-];
-
-/// Names of functions in other languages, and what to write instead.
-const OTHER_FUNCTIONS: &[(&[&str], &str)] = &[
-    (
-        &["now", "current_timestamp", "getdate", "sysdate"],
-        "the clause SINCE 1h selects the last hour",
-    ),
-    (
-        &[
-            "date_trunc",
-            "time_bucket",
-            "date_bin",
-            "tumble",
-            "tostartofminute",
-            "tostartofinterval",
-        ],
-        "write trunc(ts, 1m), or the clause WINDOW 1m of a statement in SQL",
-    ),
-    (
-        &["percentile_cont", "percentile_disc"],
-        "write p99(response_time), or quantile(response_time, 0.99)",
-    ),
-    (&["ifnull", "nvl", "isnull"], "write coalesce(status, 0)"),
-    (
-        &["iif", "multiif"],
-        "write if(status >= 500, 'bad', 'good')",
-    ),
-    (
-        &["countif", "count_if", "sumif"],
-        "write count(*) FILTER (WHERE status >= 500)",
-    ),
-    (
-        &[
-            "substr",
-            "substring",
-            "left",
-            "right",
-            "regexp_extract",
-            "regexp_substr",
-        ],
-        "write extract(path, '^/([a-z]+)'), or split(path, '/', 2)",
-    ),
-    (
-        &["split_part", "substring_index"],
-        "write split(path, '/', 2)",
-    ),
-    (
-        &[
-            "regexp_like",
-            "regexp_matches",
-            "match",
-            "contains",
-            "starts_with",
-        ],
-        "write path ~ '^/api', or path like '/api%'",
-    ),
-    (&["regexp_replace"], "write replace(path, '[0-9]+', 'N')"),
-    (&["len", "char_length"], "write length(url)"),
-    (&["lcase", "ucase"], "write lower(host) or upper(host)"),
-    (
-        &["round", "floor", "ceil"],
-        "trunc(response_time, 1ms) rounds down",
-    ),
-    (
-        &["cast", "try_cast", "convert"],
-        "types are converted automatically: omit the conversion",
-    ),
-];
 
 /// TCP flags by name, with their bits in `tcp_flags`.
 const TCP_FLAGS: [(&str, i64); 8] = [
@@ -150,10 +24,6 @@ const TCP_FLAGS: [(&str, i64); 8] = [
     ("ECE", 64),
     ("CWR", 128),
 ];
-
-const fn function(name: &'static str, usage: &'static str, doc: &'static str) -> FunctionDoc {
-    FunctionDoc { name, usage, doc }
-}
 
 /// The bit of a TCP flag.
 pub(super) fn tcp_flag(name: &str) -> Option<i64> {
@@ -171,34 +41,8 @@ impl ConditionChecker<'_, '_> {
         name: &Atom,
         args: &[QueryExpr],
     ) -> Option<TypedExpr> {
-        let Some(function) = FUNCTIONS
-            .iter()
-            .find(|f| f.name.eq_ignore_ascii_case(&name.text))
-        else {
-            let error = Diagnostic::new(
-                name.span,
-                format!("unknown function {}", quoted(&name.text)),
-            );
-            let names = FUNCTIONS.iter().map(|f| f.name);
-            let is_it =
-                |b: &BlockDoc| b.block.is_aggregate() && b.name.eq_ignore_ascii_case(&name.text);
-            let block = BLOCKS.iter().any(is_it);
-            let other = OTHER_FUNCTIONS.iter().find(|(words, _)| {
-                words
-                    .iter()
-                    .any(|word| word.eq_ignore_ascii_case(&name.text))
-            });
-            if let Some((_, hint)) = other {
-                return self.fail(error.hint(*hint));
-            }
-            return self.fail(match did_you_mean(&name.text, names.clone()) {
-                _ if block => error.hint(format!(
-                    "aggregates are processors: PROCESS (group-{}: …)",
-                    name.text.to_lowercase()
-                )),
-                Some(hint) => error.hint(hint),
-                None => error.expected(one_of(names)),
-            });
+        let Some(function) = known(name) else {
+            return self.fail(unknown(name));
         };
         let (least, most) = match function.name {
             "lower" | "upper" | "length" => (1, 1),

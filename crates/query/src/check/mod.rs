@@ -9,7 +9,7 @@ mod called_aggregates;
 mod computed_fields;
 mod condition;
 mod expr;
-pub(crate) mod functions;
+mod functions;
 pub(crate) mod goal;
 mod members;
 mod names;
@@ -52,7 +52,8 @@ pub(crate) fn check(
     let parsers = members::with_those_named(text, parsers);
     let complete = parsers.len() == ast.parsers.len() && (parse_is_whole || !parsers.is_empty());
     let computing = ComputedFields::new();
-    let scope = NameScope::new(&parsers, schemas, complete, text, hosts, &computing);
+    let scope = NameScope::new(&parsers, schemas, complete, text, hosts, &computing)
+        .with_aliases(&ast.aliases);
     let from = address::list(&ast.from, hosts, errors);
     let to = address::list(&ast.to, hosts, errors);
     let filter = filter(&ast.filters, &scope, errors);

@@ -7,12 +7,12 @@ use tuple::{Field, FieldId, Schema, SchemaFacts};
 
 use super::computed_fields::ComputedFields;
 use super::members;
-use crate::aliases;
-use crate::ast::Atom;
+use crate::ast::{Atom, NamedExpr};
 use crate::blocks::BLOCKS;
 use crate::error::quoted;
 use crate::nearest::{did_you_mean, nearest, one_of};
 use crate::{Diagnostic, HostResolver};
+use crate::{aggregates, aliases, grammar};
 
 /// The scope of names.
 #[derive(Clone, Copy)]
@@ -31,6 +31,8 @@ pub(super) struct NameScope<'a> {
     pub hosts: &'a dyn HostResolver,
     /// The computed columns so far.
     pub computing: &'a ComputedFields,
+    /// Columns of a statement with names of their own.
+    aliases: &'a [NamedExpr],
     /// Kind of its fields.
     of: ScopeKind,
 }
@@ -71,8 +73,14 @@ impl<'a> NameScope<'a> {
             text,
             hosts,
             computing,
+            aliases: &[],
             of: ScopeKind::Parsers,
         }
+    }
+
+    /// The scope of a statement with these named columns.
+    pub(super) fn with_aliases(self, aliases: &'a [NamedExpr]) -> NameScope<'a> {
+        NameScope { aliases, ..self }
     }
 
     /// The scope of a processor's results in the same query; not `complete` if it had errors.
@@ -247,9 +255,18 @@ impl<'a> NameScope<'a> {
         if self.of == ScopeKind::Results {
             return no_column(name, &self.inputs[0]);
         }
+        if let Some(hint) = self.of_alias(&name.text) {
+            let message = format!("{} is a column of SELECT", quoted(&name.text));
+            return Diagnostic::new(name.span, message).hint(hint);
+        }
+        if name.text.eq_ignore_ascii_case("count") && grammar::is_sql(self.text) {
+            let error = Diagnostic::new(name.span, "`count` is an aggregate, not a field");
+            return error.hint("write count(*)");
+        }
         if let [schema] = self.inputs {
             let error = no_field(name, &name.text, schema);
-            return match self.elsewhere(&name.text) {
+            let is_renamed = called_here(&name.text, schema).is_some();
+            return match self.elsewhere(&name.text).filter(|_| !is_renamed) {
                 Some(hint) => Diagnostic {
                     expected: None,
                     hint: Some(hint),
@@ -272,6 +289,26 @@ impl<'a> NameScope<'a> {
             .elsewhere(&name.text)
             .or_else(|| did_you_mean(&name.text, fields()));
         error.maybe_hint(hint)
+    }
+
+    /// A hint if a column of the statement has the name.
+    fn of_alias(&self, name: &str) -> Option<String> {
+        let is_it = |named: &&NamedExpr| {
+            let own = named.name.as_ref();
+            own.is_some_and(|own| own.text.eq_ignore_ascii_case(name))
+        };
+        let expr = &self.aliases.iter().find(is_it)?.expr;
+        let has_aggregate = aggregates::calls(expr).next().is_some();
+        Some(if has_aggregate {
+            format!(
+                "WHERE selects tuples, before aggregates: write the condition on {name} after HAVING"
+            )
+        } else {
+            format!(
+                "WHERE knows fields only: write {}",
+                &self.text[expr.span.range()]
+            )
+        })
     }
 
     /// A hint if another parser has the field.
@@ -374,17 +411,22 @@ fn no_column(name: &Atom, schema: &Schema) -> Diagnostic {
     }
 }
 
+/// The field of a schema that other tools call `name`.
+fn called_here(name: &str, schema: &Schema) -> Option<&'static str> {
+    let is_here = |field: &&str| schema.find(field).is_some();
+    aliases::called(name)
+        .iter()
+        .copied()
+        .find(|field| is_here(field))
+}
+
 fn no_field(name: &Atom, field: &str, schema: &Schema) -> Diagnostic {
     let error = Diagnostic::new(
         name.span,
         format!("parser `{}` has no field {}", schema.name, quoted(field)),
     );
     let fields = || schema.fields.iter().map(|f| f.name.as_ref());
-    let named_otherwise = aliases::called(&name.text)
-        .iter()
-        .chain(aliases::called(field))
-        .copied()
-        .find(|name| schema.find(name).is_some());
+    let named_otherwise = called_here(&name.text, schema).or_else(|| called_here(field, schema));
     match named_otherwise.or_else(|| nearest(field, fields())) {
         Some(meant) => error.hint(format!("did you mean `{meant}`?")),
         // The parser's own fields are last and the most informative.

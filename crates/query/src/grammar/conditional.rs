@@ -135,25 +135,12 @@ impl QueryReader<'_> {
     }
 
     /// Consumes a word that must follow.
-    fn required(&mut self, word: &str) -> Option<()> {
+    pub(super) fn required(&mut self, word: &str) -> Option<()> {
         if self.eat_word(word).is_none() {
             self.unexpected(&quoted(word));
             return None;
         }
         Some(())
-    }
-
-    /// Reports `interval '1 hour'`.
-    pub(super) fn is_interval(&mut self, atom: &Atom) -> bool {
-        let value = self.peek(WordShape::Value);
-        let is_interval = !atom.quoted
-            && atom.text.eq_ignore_ascii_case("interval")
-            && matches!(value.kind, TokenKind::Quoted(_));
-        if is_interval {
-            let error = Diagnostic::new(atom.span.to(value.span), "a duration is one word");
-            self.report(error.hint("write 1h; the clause SINCE 1h selects the last hour"));
-        }
-        is_interval
     }
 
     /// Reports a statement in parentheses, which is skipped.
@@ -171,7 +158,7 @@ impl QueryReader<'_> {
     }
 
     /// Skips to the parenthesis that closes the next one.
-    fn skip_parentheses(&mut self) {
+    pub(super) fn skip_parentheses(&mut self) {
         let mut depth = 0;
         loop {
             let token = self.peek(WordShape::Name);

@@ -12,6 +12,7 @@
 
 use plan::{ArithmeticOperator, CaseSensitivity};
 
+use super::conversions::length_before_conversion;
 use super::{ERROR, QueryReader};
 use crate::ast::{Atom, ExprForm, NamedExpr, QueryExpr};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
@@ -25,6 +26,8 @@ const OPERATORS_MAX: usize = 256;
 pub(super) const WORDS: [&str; 12] = [
     "and", "or", "not", "like", "ilike", "in", "between", "is", "as", "asc", "desc", "matches",
 ];
+/// Functions that convert a value to a type.
+const CONVERSIONS: [&str; 2] = ["cast", "try_cast"];
 /// Words that end an expression within CASE.
 pub(super) const CASE_WORDS: [&str; 4] = ["when", "then", "else", "end"];
 /// Equivalents of syntax from other languages.
@@ -33,9 +36,10 @@ const SAID_OTHERWISE: &[(&str, &str)] = &[
     ("matches", "write `~ 'pattern'`"),
     ("regexp", "write `~ 'pattern'`"),
     ("rlike", "write `~ 'pattern'`"),
+    ("similar", "write `~ 'pattern'`"),
     ("&&", "write `and`"),
     ("&", "write `and`"),
-    ("||", "write `or`"),
+    ("||", "write `or`; texts cannot be joined"),
     ("|", "write `or`"),
     ("!", "write `not`"),
 ];
@@ -162,10 +166,12 @@ impl QueryReader<'_> {
             self.at = next.span.end;
             let right = self.value(0, reading)?;
             let span = start.to(right.span);
-            return Some(QueryExpr {
-                form: ExprForm::Compare(Box::new(left), op, Box::new(right)),
-                span,
-            });
+            let form = if self.is_since_now(op, &right, span) {
+                ExprForm::IsNull(Box::new(left))
+            } else {
+                ExprForm::Compare(Box::new(left), op, Box::new(right))
+            };
+            return Some(QueryExpr { form, span });
         }
         if let Some((case, negated, span)) = self.eat_match() {
             let pattern = self.quoted_atom("a pattern in quotes")?;
@@ -177,7 +183,7 @@ impl QueryReader<'_> {
             return Some(if negated { not(test, span) } else { test });
         }
         if self.eat_word("is").is_some() {
-            return self.is_null(left);
+            return self.is_null(left, reading);
         }
         let negated = self.eat_word("not").is_some();
         let like = [
@@ -188,11 +194,9 @@ impl QueryReader<'_> {
             .into_iter()
             .find(|(word, _)| self.eat_word(word).is_some());
         let form = if let Some((_, case)) = case {
-            ExprForm::Like(
-                Box::new(left),
-                self.quoted_atom("a pattern in quotes")?,
-                case,
-            )
+            let pattern = self.quoted_atom("a pattern in quotes")?;
+            self.skip_escape(&pattern);
+            ExprForm::Like(Box::new(left), pattern, case)
         } else if self.eat_word("in").is_some() {
             ExprForm::In(Box::new(left), self.values()?)
         } else if self.eat_word("between").is_some() {
@@ -225,8 +229,11 @@ impl QueryReader<'_> {
         })
     }
 
-    fn is_null(&mut self, value: QueryExpr) -> Option<QueryExpr> {
+    fn is_null(&mut self, value: QueryExpr, reading: &mut ExprProgress) -> Option<QueryExpr> {
         let negated = self.eat_word("not").is_some();
+        if let Some(test) = self.distinct_from(&value, negated, reading) {
+            return Some(test);
+        }
         let Some(null) = self.eat_word("null") else {
             self.unexpected(if negated {
                 "`null`"
@@ -291,6 +298,7 @@ impl QueryReader<'_> {
             first = first.or(Some(TextSpan::new(self.at - 1, self.at)));
         }
         let inner = self.primary(reading)?;
+        let inner = self.without_conversion(inner);
         let span = first.map_or(inner.span, |first| first.to(inner.span));
         Some(if negative {
             QueryExpr {
@@ -326,14 +334,22 @@ impl QueryReader<'_> {
         };
         if !atom.quoted
             && self.text[self.at..].starts_with(|c: char| c == '(' || c.is_whitespace())
-            && let Some(open) = self.eat('(')
+            && self.peek(WordShape::Name).kind == TokenKind::Mark('(')
         {
+            if self.skips_subquery() {
+                return None;
+            }
+            if CONVERSIONS
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(&atom.text))
+            {
+                return self.cast(&atom, reading);
+            }
+            let open = self.eat('(')?;
             let call = self.call(atom, open, reading)?;
             return self.filtered(call, reading);
         }
-        if self.is_interval(&atom) {
-            return None;
-        }
+        let atom = self.interval(&atom).unwrap_or(atom);
         let span = atom.span;
         Some(QueryExpr {
             form: ExprForm::Atom(atom),
@@ -354,6 +370,7 @@ impl QueryReader<'_> {
         reading.within = ExprContext::Columns;
         reading.wanted = ExprContext::Columns.wanted();
         let mut args = Vec::new();
+        let mut value = None;
         if name.text.eq_ignore_ascii_case("count") {
             // `count(*)` counts tuples, as does `count()`.
             let _ = self.eat_word("*");
@@ -363,6 +380,7 @@ impl QueryReader<'_> {
         }
         while self.peek(WordShape::Name).kind != TokenKind::Mark(')') {
             let mut arg = self.any(reading)?;
+            value = self.value_behind_from(&name, &arg);
             if args.is_empty() {
                 self.name_in_quotes(&mut arg);
             }
@@ -375,10 +393,10 @@ impl QueryReader<'_> {
         self.close(Some(open), "`,` or `)`");
         reading.depth -= 1;
         let span = name.span.to(TextSpan::new(self.at, self.at));
-        Some(QueryExpr {
+        Some(value.unwrap_or(QueryExpr {
             form: ExprForm::Call(name, args),
             span,
-        })
+        }))
     }
 
     pub(super) fn enter(&mut self, open: TextSpan, reading: &mut ExprProgress) -> Option<()> {
@@ -412,7 +430,9 @@ impl QueryReader<'_> {
         if self.clause_of(&token).is_some() {
             return None;
         }
-        let len = lexer::operand_len(&self.text[token.span.range()]);
+        let word = &self.text[token.span.range()];
+        let word = &word[..length_before_conversion(word).unwrap_or(word.len())];
+        let len = lexer::operand_len(word);
         let span = TextSpan::new(token.span.start, token.span.start + len);
         let text = &self.text[span.range()];
         if len == 0 || WORDS.iter().any(|w| w.eq_ignore_ascii_case(text)) {

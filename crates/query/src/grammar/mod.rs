@@ -13,6 +13,7 @@ pub(crate) mod assertion;
 mod budget;
 mod columns;
 mod conditional;
+mod conversions;
 mod expr;
 mod period;
 mod processor;

@@ -20,7 +20,7 @@ use crate::ast::{QueryExpr, SelectItem};
 use crate::blocks::ProcessorBlock;
 use crate::error::quoted;
 use crate::lexer::WordShape;
-use crate::{Diagnostic, TextSpan, literal};
+use crate::{Diagnostic, TextSpan, functions, literal};
 
 /// Columns of windows, which are always output.
 const WINDOW_COLUMNS: [&str; 2] = ["window_start", "window_end"];
@@ -135,6 +135,10 @@ impl QueryReader<'_> {
             self.report(error.hint("rows cannot be skipped: LIMIT 20 returns the first 20"));
             query.rows.truncate(1);
         }
+        query.aliases = columns(&query.select)
+            .filter(|named| named.name.is_some())
+            .cloned()
+            .collect();
         for item in &mut query.select {
             if let SelectItem::Column(named) = item {
                 self.keep_name(named);
@@ -213,6 +217,7 @@ impl QueryReader<'_> {
             query.processors.push(clause);
             return;
         }
+        let errors_before = self.errors.len();
         let group = self.groups(&sql.group, &items);
         let mut columns: Vec<NamedExpr> = Vec::new();
         let mut ranks = None;
@@ -263,13 +268,16 @@ impl QueryReader<'_> {
         let columns = self.columns_argument("columns", first, columns);
         clause.args.push(columns);
         clause.args.extend(sql.window);
-        clause.having = sql.having;
+        // Without columns that have errors, further messages would be consequences.
+        let is_whole = self.errors.len() == errors_before;
+        clause.having = sql.having.filter(|_| is_whole);
         match ranks {
             Some(span) => {
                 name += "-top-k";
                 self.ranking(span, keys, &mut clause);
             }
-            None => clause.order_by = keys,
+            None if is_whole => clause.order_by = keys,
+            None => {}
         }
         clause.name = atom_at(&name, first);
         query.processors.push(clause);
@@ -332,25 +340,46 @@ impl QueryReader<'_> {
             return;
         }
         let error = if aggregates::calls(expr).next().is_some() {
-            let instead = self
-                .single_aggregate(expr)
-                .map(|call| format!("write {call}"));
-            let hint = "select the aggregates; HAVING and ORDER BY accept such expressions";
             Diagnostic::new(expr.span, format!("{text} computes with aggregates"))
-                .hint(instead.unwrap_or_else(|| hint.to_owned()))
+                .hint(self.instead_of(expr))
+        } else if let Some(function) = unknown_function(expr) {
+            functions::unknown(function)
         } else {
-            Diagnostic::new(
-                expr.span,
-                format!("{text} is neither in GROUP BY nor an aggregate"),
-            )
-            .hint("add it to GROUP BY")
+            let message = format!("{text} is neither in GROUP BY nor an aggregate");
+            let column = &self.text[expr.span.range()];
+            let columns: Vec<&str> = sql
+                .group
+                .iter()
+                .map(|by| &self.text[by.span.range()])
+                .chain([column])
+                .collect();
+            let group = columns.join(", ");
+            Diagnostic::new(expr.span, message).hint(format!("write GROUP BY {group}"))
         };
         self.report(error);
     }
 
+    /// The equivalent of a computation with aggregates, or its aggregates.
+    fn instead_of(&self, expr: &QueryExpr) -> String {
+        if let Some(call) = self.single_aggregate(expr) {
+            return format!("write {call}");
+        }
+        let mut calls: Vec<TextSpan> = aggregates::calls(expr).map(|call| call.span).collect();
+        calls.sort_unstable();
+        let mut texts: Vec<&str> = calls.iter().map(|span| &self.text[span.range()]).collect();
+        texts.dedup();
+        format!(
+            "write {}; HAVING and ORDER BY compute with aggregates",
+            texts.join(", ")
+        )
+    }
+
     /// The aggregate that computes `sum(x) / count(*)`, or the share of a filtered count.
     fn single_aggregate(&self, expr: &QueryExpr) -> Option<String> {
-        let ExprForm::Arithmetic(part, ArithmeticOperator::Divide, all) = &expr.form else {
+        let mut factors = Vec::new();
+        let mut divisors = Vec::new();
+        quotient(expr, &mut factors, &mut divisors);
+        let ([part], [all]) = (factors.as_slice(), divisors.as_slice()) else {
             return None;
         };
         let (ExprForm::Call(name, of), ExprForm::Call(count, none)) = (&part.form, &all.form)
@@ -362,11 +391,15 @@ impl QueryReader<'_> {
         }
         let text = |expr: &QueryExpr| &self.text[expr.span.range()];
         let [of] = of.as_slice() else { return None };
-        match (name.text.to_ascii_lowercase().as_str(), &of.form) {
-            ("sum", _) => Some(format!("avg({})", text(of))),
-            ("count", ExprForm::Call(_, choice)) => {
-                Some(format!("ratio({})", text(choice.first()?)))
+        let choice = match &of.form {
+            ExprForm::Call(name, args) if name.text.eq_ignore_ascii_case("if") => args.as_slice(),
+            _ => &[],
+        };
+        match (name.text.to_ascii_lowercase().as_str(), choice) {
+            ("sum" | "count", [condition, then, _]) if is_number(then, "1") => {
+                Some(format!("ratio({}), from 0 to 1", text(condition)))
             }
+            ("sum", []) => Some(format!("avg({})", text(of))),
             _ => None,
         }
     }
@@ -378,6 +411,44 @@ impl QueryReader<'_> {
         columns: Vec<NamedExpr>,
     ) -> ProcessorArg {
         argument(name, span, self.texts_of(&columns), columns)
+    }
+}
+
+/// The factors and divisors of an expression without those that are numbers; `round(x, 2)` is x, `nullif(x, 0)` too.
+fn quotient<'e>(
+    expr: &'e QueryExpr,
+    factors: &mut Vec<&'e QueryExpr>,
+    divisors: &mut Vec<&'e QueryExpr>,
+) {
+    match &expr.form {
+        ExprForm::Arithmetic(left, ArithmeticOperator::Multiply, right) => {
+            quotient(left, factors, divisors);
+            quotient(right, factors, divisors);
+        }
+        ExprForm::Arithmetic(left, ArithmeticOperator::Divide, right) => {
+            quotient(left, factors, divisors);
+            quotient(right, divisors, factors);
+        }
+        ExprForm::Call(name, args)
+            if ["round", "nullif"].contains(&name.text.to_ascii_lowercase().as_str())
+                && !args.is_empty() =>
+        {
+            quotient(&args[0], factors, divisors);
+        }
+        ExprForm::Atom(atom) if literal::real(&atom.text).is_ok() => {}
+        _ => factors.push(expr),
+    }
+}
+
+fn is_number(expr: &QueryExpr, number: &str) -> bool {
+    matches!(&expr.form, ExprForm::Atom(atom) if atom.text == number)
+}
+
+/// The first call of an unknown function.
+fn unknown_function(expr: &QueryExpr) -> Option<&Atom> {
+    match &expr.form {
+        ExprForm::Call(name, _) if functions::known(name).is_none() => Some(name),
+        _ => expr.parts().into_iter().find_map(unknown_function),
     }
 }
 

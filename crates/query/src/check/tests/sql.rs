@@ -250,7 +250,7 @@ fn errors_of_statements() {
     refused(
         "SELECT url, count(*) FROM http",
         "url",
-        &["add it to GROUP BY"],
+        &["write GROUP BY url"],
     );
     refused("SELECT *, count(*) FROM http", "*", &["name the columns"]);
     refused(
