@@ -22,7 +22,8 @@ def curve(axes, rows, name, rates, base, scale=1.0, **style):
     shown = [values(base, name)] + [values(rows, name, rate=rate) for rate in reversed(rates)]
     axes.errorbar(range(len(shown)), [of.mean * scale for of in shown], yerr=[whisker(of) * scale for of in shown], capsize=3, **style)
     axes.set_xticks(range(len(shown)), ["none"] + [f"1:{rate:.0f}" for rate in reversed(rates)])
-    axes.set_ylim(bottom=0)
+    # Further curves extend the axis.
+    axes.set_ylim(bottom=0, auto=None)
 
 
 def throughput(rows, folder, number, method):

@@ -46,7 +46,7 @@ def packet_sizes(results, folder):
             axes.plot(*zip(*points), mark + "-", color=color, label=parser)
     for gbps in (10, 40):
         axes.axhline(gbps, color=LIMIT, linestyle="--", linewidth=1)
-        axes.annotate(f"{gbps} Gb/s line", (1024, gbps), textcoords="offset points", xytext=(0, 4), ha="right", color="#5f6368")
+        axes.annotate(f"{gbps} Gb/s line", (1024, gbps), textcoords="offset points", xytext=(0, -4), ha="right", va="top", color="#5f6368")
     axes.plot([128, 256], [8.45 * 124 * 8 / 1000, 4.53 * 252 * 8 / 1000], "x", color=PAPER, markersize=8, label="the paper: tcp_conn_time at 128, http_get at 256 B")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -175,7 +175,11 @@ def accuracy(results, folder):
             axes.set_xlabel("% of the packets missing")
         for axes in panels[:, 0]:
             axes.set_ylabel("% of the transactions")
-        panels[0][0].set_ylim(-2, 102 if what == "found" else None)
+        if what == "found":
+            panels[0][0].set_ylim(-2, 102)
+        else:
+            # Without wrong results, the axis still ends at 1 %.
+            panels[0][0].set_ylim(0, max(1, 1.05 * panels[0][0].get_ylim()[1]))
         handles, labels = panels[0][1].get_legend_handles_labels()
         figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=5, fontsize=9)
         figure.suptitle(title, fontsize=11)
@@ -209,6 +213,7 @@ def impairments(results, folder):
     panels[0][0].set_ylim(-2, 102)
     handles, labels = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncol=3, fontsize=8)
+    figure.suptitle("Found, % of what is findable where clients wait, by damage", fontsize=11)
     figure.tight_layout()
     save(figure, folder, "accuracy-impairments")
 
@@ -311,6 +316,7 @@ def models(results, folder):
     for axes in panels[:, 0]:
         axes.set_ylabel("found, % of what is findable")
     panels[0][0].set_ylim(-2, 102)
+    figure.suptitle("Found, % of what is findable, by input model", fontsize=11)
     figure.tight_layout()
     save(figure, folder, "accuracy-models")
 

@@ -64,7 +64,7 @@ for n, page in enumerate(times):
     shift = (n - 4.5) * 0.03
     replicas.step(times[page] + [last], [level + shift for level in levels[page] + levels[page][-1:]], where="post", color="#9aa7b5", lw=1, label="replicas of each hot page" if n == 0 else None)
 replicas.step([when for when, _ in used] + [last], [n for _, n in used + used[-1:]], where="post", color="#e45756", lw=2, label="web servers used")
-replicas.set(title="What was decided", ylabel="how many", yticks=[1, 2, 3], ylim=(0.5, 3.5))
+replicas.set(title="What was decided", ylabel="how many", yticks=[0, 1, 2, 3], ylim=(0, 3.5))
 replicas.legend(fontsize=8, loc="upper right")
 
 for color, address in zip(COLORS, sorted({row["server_ip"] for row in servers})):
