@@ -17,7 +17,7 @@ const language = StreamLanguage.define<{ depth: number; head: boolean }>({
   startState: () => ({ depth: 0, head: false }),
   token(stream, state) {
     if (stream.eatSpace()) return null;
-    if (stream.match(/^--.*/)) return "comment";
+    if (stream.match(/^(--.*|\/\*.*?(\*\/|$))/)) return "comment";
     if (stream.match(/^'(?:[^']|'')*'?/) || stream.match(/^"(?:[^"]|"")*"?/)) return "string";
     if (stream.match(/^\d+(?:\.\d+){3}(?:\/\d+)?/)) return "string";
     if (stream.match(/^\d[\d_.]*(?:ns|us|µs|ms|s|m|h|d|min|kB|MB|GB|B|%)?/)) return "number";

@@ -206,7 +206,7 @@ impl QueryReader<'_> {
         self.report(error.hint(format!("write '{text}'")));
     }
 
-    /// Reports `IS [NOT] DISTINCT FROM`, if it is next, with the equivalent; the result is the equality.
+    /// Reports `IS [NOT] DISTINCT FROM`, if it is next, with the equivalent; the result tests the value.
     pub(super) fn distinct_from(
         &mut self,
         value: &QueryExpr,
