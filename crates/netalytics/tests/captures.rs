@@ -34,6 +34,8 @@ mod overview;
 mod periods;
 #[path = "captures/report.rs"]
 mod report;
+#[path = "captures/sql.rs"]
+mod sql;
 #[path = "captures/two_taps.rs"]
 mod two_taps;
 

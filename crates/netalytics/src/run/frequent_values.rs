@@ -76,7 +76,11 @@ fn fields_of_where(plan: &Plan) -> Vec<&Field> {
 
 /// Whether a field is a quantity, whose extremes say more than its frequent values.
 fn is_measured(field: &Field) -> bool {
-    matches!(field.unit, Unit::Nanoseconds | Unit::Bytes) && field.data_type != DataType::Text
+    let is_quantity = matches!(
+        field.unit,
+        Unit::Nanoseconds | Unit::EpochNanoseconds | Unit::Bytes
+    );
+    is_quantity && field.data_type != DataType::Text
 }
 
 fn read_again(

@@ -187,8 +187,8 @@ fn shop_with_faults() -> Vec<SentPacket> {
     sent
 }
 
-#[test]
-fn ten_planted_faults_are_on_the_screen() {
+/// The capture of the shop with faults, and its folder.
+fn faulty_capture() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("shop.pcap");
     let bytes = pcap_bytes(
@@ -197,7 +197,78 @@ fn ten_planted_faults_are_on_the_screen() {
         ByteOrder::Little,
     );
     std::fs::write(&capture, bytes).expect("it is written");
-    let output = run(&["overview", "-r", capture.to_str().expect("UTF-8")]);
+    let path = capture.to_str().expect("UTF-8").to_owned();
+    (folder, path)
+}
+
+/// Per fault, one query and a row of its table, with single spaces.
+const QUERIES: [(&str, &str); 11] = [
+    (
+        "SELECT path, status, count(*) FROM http WHERE status >= 500 GROUP BY path, status",
+        "/checkout 500 4",
+    ),
+    (
+        "PARSE mysql_query WHERE error_code != 0 PROCESS (group-count: group=fingerprint, error_code)",
+        "UPDATE stock SET n = ? 1205 4",
+    ),
+    (
+        "SELECT sni, alert, count(*) FROM tls WHERE alert IS NOT NULL GROUP BY sni, alert",
+        "pay.example.org handshake_failure 4",
+    ),
+    (
+        "SELECT path, p99(response_time), p99(total_time) AS total FROM http GROUP BY path ORDER BY total DESC LIMIT 1",
+        "/export.csv 1.02 ms 813 ms",
+    ),
+    (
+        "SELECT server_ip, p50(total_time) FROM http WHERE path = '/report' GROUP BY server_ip",
+        "10.0.0.3 300 ms",
+    ),
+    (
+        "SELECT server_ip, p50(total_time) FROM http WHERE path = '/report' GROUP BY server_ip",
+        "10.0.0.2 310 ms",
+    ),
+    (
+        "SELECT server_ip, ratio(hit = false) AS missed FROM memcached GROUP BY server_ip",
+        "10.0.0.5 90 %",
+    ),
+    (
+        "SELECT query_name, count(*) FROM dns WHERE response_code = 'NXDOMAIN' GROUP BY query_name",
+        "gone.example.org 25",
+    ),
+    (
+        "SELECT server_ip, server_port, count(*) FROM flow WHERE conn_state = 'REJ' GROUP BY 1, 2",
+        "10.0.0.8 9200 4",
+    ),
+    (
+        "SELECT server_ip, sum(syn_retransmissions) AS again FROM flow GROUP BY 1 HAVING again > 0",
+        "10.0.0.10 4",
+    ),
+    (
+        "SELECT server_ip, min(handshake) FROM flow WHERE syn_retransmissions = 0 GROUP BY server_ip HAVING min(handshake) > 300ms",
+        "10.0.0.11 400 ms",
+    ),
+];
+
+#[test]
+fn one_query_finds_each_fault() {
+    let (_folder, capture) = faulty_capture();
+    let mut found = String::new();
+    for (query, row) in QUERIES {
+        let output = run(&["-q", "query", query, "-r", &capture, "--format", "table"]);
+        let table = text(&output.stdout);
+        let is_row = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ") == row;
+        let is_narrow = table.lines().all(|line| line.chars().count() <= 80);
+        if !is_narrow || !table.lines().any(is_row) {
+            found += &format!("{query}\n{table}{}", text(&output.stderr));
+        }
+    }
+    assert_eq!(found, "");
+}
+
+#[test]
+fn ten_planted_faults_are_on_the_screen() {
+    let (_folder, capture) = faulty_capture();
+    let output = run(&["overview", "-r", &capture]);
     let screen = text(&output.stdout);
     let lists = screen.split("ASK NEXT").next().unwrap_or_default();
     assert!(

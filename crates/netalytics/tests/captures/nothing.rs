@@ -54,6 +54,15 @@ fn the_values_that_there_are() {
 }
 
 #[test]
+fn times_are_a_period() {
+    let shop = super::captures().join("shop/in.pcap");
+    let reasons = all_reasons("PARSE http WHERE ts > '2100-01-01'", &shop);
+    let is_period =
+        |reason: &String| reason.starts_with("ts is 2026-11-") && reason.contains(" to 2026-11-");
+    assert!(reasons.iter().any(is_period), "{reasons:?}");
+}
+
+#[test]
 fn empty_results_over_the_shop_are_explained() {
     let shop = super::captures().join("shop/in.pcap");
     check("PARSE http", &shop, &[]);
