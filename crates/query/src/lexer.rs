@@ -146,6 +146,16 @@ pub fn operand_len(word: &str) -> usize {
     len + usize::from(percent)
 }
 
+/// The length of the part of a word before `::type`; `None` for addresses.
+pub(crate) fn length_before_conversion(word: &str) -> Option<usize> {
+    let (before, kind) = word.split_once("::")?;
+    let host = word.split('/').next().unwrap_or(word);
+    let is_address = word.starts_with('[') || host.parse::<std::net::Ipv6Addr>().is_ok();
+    let is_conversion =
+        !is_address && !before.is_empty() && kind.starts_with(|c: char| c.is_ascii_alphabetic());
+    is_conversion.then_some(before.len())
+}
+
 fn word_len(rest: &str, shape: WordShape) -> usize {
     rest.find(|c| !in_word(c, shape)).unwrap_or(rest.len())
 }

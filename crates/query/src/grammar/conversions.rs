@@ -6,8 +6,6 @@
 //! conversion = expr::type | CAST(expr AS type) | expr IS [NOT] DISTINCT FROM expr      reported with the equivalent
 //! ```
 
-use std::net::Ipv6Addr;
-
 use plan::{ArithmeticOperator, ComparisonOperator};
 
 use super::QueryReader;
@@ -39,16 +37,6 @@ const PRESENT: [&str; 6] = [
     "sysdate",
     "systimestamp",
 ];
-
-/// The length of the part of a word before `::type`; `None` for addresses.
-pub(super) fn length_before_conversion(word: &str) -> Option<usize> {
-    let (before, kind) = word.split_once("::")?;
-    let host = word.split('/').next().unwrap_or(word);
-    let is_address = word.starts_with('[') || host.parse::<Ipv6Addr>().is_ok();
-    let is_conversion =
-        !is_address && !before.is_empty() && kind.starts_with(|c: char| c.is_ascii_alphabetic());
-    is_conversion.then_some(before.len())
-}
 
 impl QueryReader<'_> {
     /// The expression without a conversion `::type`, which is reported.

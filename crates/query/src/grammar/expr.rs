@@ -12,7 +12,6 @@
 
 use plan::{ArithmeticOperator, CaseSensitivity};
 
-use super::conversions::length_before_conversion;
 use super::{ERROR, QueryReader};
 use crate::ast::{Atom, ExprForm, NamedExpr, QueryExpr};
 use crate::lexer::{self, QueryToken, TokenKind, WordShape};
@@ -431,7 +430,7 @@ impl QueryReader<'_> {
             return None;
         }
         let word = &self.text[token.span.range()];
-        let word = &word[..length_before_conversion(word).unwrap_or(word.len())];
+        let word = &word[..lexer::length_before_conversion(word).unwrap_or(word.len())];
         let len = lexer::operand_len(word);
         let span = TextSpan::new(token.span.start, token.span.start + len);
         let text = &self.text[span.range()];
