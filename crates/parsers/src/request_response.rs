@@ -33,6 +33,9 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     const TRANSFER_TIME_NS: Option<FieldId> = None;
     /// Field of the time from the last byte of the request to the last byte of the response.
     const TOTAL_TIME_NS: Option<FieldId> = None;
+    /// Field of the time from the last byte of the request to the first byte of a response for which the server waited
+    /// ([`RequestResponseProtocol::waits`]): the other times are null then.
+    const WAITED_NS: Option<FieldId> = None;
     /// Fields of the lengths of request and response.
     const BYTES: [Option<FieldId>; 2] = [None; 2];
 
@@ -105,6 +108,23 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     fn fit(request: &[u8], response: &[u8]) -> ResponseMatch {
         let _ = (request, response);
         ResponseMatch::Maybe
+    }
+
+    /// Adds the head of a part of a message to its stored heads. `rest` is the value from [`MessageBoundary::Part`] of the part
+    /// before it, if any. Returns false if a limit hides contents of the head: the tuple is then `gap_body`, and the message is
+    /// counted (`oversized_heads`).
+    fn keep(kept: &mut Vec<u8>, head: &[u8], rest: Option<u64>) -> bool {
+        let _ = rest;
+        let room = Self::KEPT_BYTES_MAX.saturating_sub(kept.len());
+        kept.extend_from_slice(&head[..head.len().min(room)]);
+        true
+    }
+
+    /// Whether the server waited for an event before it responded, as the client asked. By their stored heads. `None`: not known,
+    /// so that no time is written.
+    fn waits(request: &[u8], response: &[u8]) -> Option<bool> {
+        let _ = (request, response);
+        Some(false)
     }
 
     /// Handles missing or invalid bytes of `direction`: state derived from them may be outdated.
@@ -217,7 +237,7 @@ pub enum MessagePosition {
 /// A message, for [`RequestResponseProtocol::write`].
 #[derive(Clone, Copy, Debug)]
 pub struct MessageView<'a> {
-    /// Heads from `cut` and `go_on`, up to [`RequestResponseProtocol::KEPT_BYTES_MAX`].
+    /// Heads from `cut` and `go_on`, as stored by [`RequestResponseProtocol::keep`].
     pub head: &'a [u8],
     /// Not used for requests.
     pub role: ServerMessageRole,

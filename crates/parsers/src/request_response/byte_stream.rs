@@ -102,14 +102,17 @@ impl<M: RequestResponseProtocol> ParsedMessage<M> {
         self.head.clear();
     }
 
-    /// Adds a head and the body that follows it.
-    pub fn add(&mut self, head: &[u8], body: u64) {
-        let room = M::KEPT_BYTES_MAX.saturating_sub(self.head.len());
-        self.head.extend_from_slice(&head[..head.len().min(room)]);
+    /// Adds a head and the body that follows it; `rest` is the state before the head. Returns false if a limit hides contents.
+    pub fn add(&mut self, head: &[u8], rest: Option<u64>, body: u64) -> bool {
         self.bytes = self
             .bytes
             .saturating_add(body)
             .saturating_add(head.len() as u64);
+        let is_read = M::keep(&mut self.head, head, rest);
+        if !is_read {
+            self.seen.miss(false);
+        }
+        is_read
     }
 
     /// The message in the form that `write` reads.

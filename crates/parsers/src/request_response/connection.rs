@@ -246,6 +246,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         let lane = self.lane(direction);
         let span = lane.span.take().unwrap_or(MessageSpan::at(out.now));
         let length = part.body.saturating_add(head.len() as u64);
+        let before = match lane.state {
+            MessageStreamState::Inside(rest) => Some(rest),
+            _ => None,
+        };
         if lane.state == MessageStreamState::Between {
             lane.bytes = length;
             if direction == Direction::ClientToServer {
@@ -258,8 +262,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         } else {
             lane.bytes = lane.bytes.saturating_add(length);
         }
-        if let Some(message) = self.message(direction) {
-            message.add(head, part.body);
+        if let Some(message) = self.message(direction)
+            && !message.add(head, before, part.body)
+        {
+            out.counters.oversized_heads += 1;
         }
         self.extend(direction, span.last);
         self.go_to(direction, part.body, part.rest, out);

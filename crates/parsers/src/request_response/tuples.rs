@@ -159,11 +159,18 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
 
     fn write(&self, out: &mut ParserOutput<'_>) {
         let known = |time: Option<i64>| time.filter(|ns| *ns >= 0);
-        let times = [
-            (Some(M::RESPONSE_TIME_NS), known(self.response_time())),
-            (M::TRANSFER_TIME_NS, known(self.transfer_time())),
-            (M::TOTAL_TIME_NS, known(self.total_time())),
-        ];
+        let pair = self.request.zip(self.response);
+        let waits = pair.map(|(request, response)| M::waits(&request.head, &response.head));
+        let response_time = known(self.response_time());
+        let times = match waits.unwrap_or(Some(false)) {
+            Some(false) => [
+                (Some(M::RESPONSE_TIME_NS), response_time),
+                (M::TRANSFER_TIME_NS, known(self.transfer_time())),
+                (M::TOTAL_TIME_NS, known(self.total_time())),
+            ],
+            Some(true) => [(M::WAITED_NS, response_time), (None, None), (None, None)],
+            None => [(None, None); 3],
+        };
         out.emit(
             self.times,
             self.quality,
