@@ -33,6 +33,7 @@ const PARSERS: &[&str] = &[
     "mysql_query",
     "postgresql",
     "memcached",
+    "mongodb",
     "redis",
     "nfs",
 ];

@@ -60,6 +60,7 @@ pub const REPOSITORY: &[(&str, &str, &str)] = &[
     ("shop_mysql", "shop/in.pcap", "mysql_query"),
     ("shop_memcached", "shop/in.pcap", "memcached"),
     ("commands_pgsql", "postgresql/in.pcap", "postgresql"),
+    ("commands_mongodb", "mongodb/in.pcap", "mongodb"),
     ("commands_redis", "redis/in.pcap", "redis"),
     ("commands_nfs", "nfs/in.pcap", "nfs"),
 ];

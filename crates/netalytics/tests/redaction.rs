@@ -198,6 +198,17 @@ fn cache_keys() {
 }
 
 #[test]
+fn messages_of_mongodb() {
+    nothing_is_left(
+        "mongodb",
+        "captures/mongodb/in.pcap",
+        &["error_message"],
+        |text| vec![text],
+        3,
+    );
+}
+
+#[test]
 fn names_of_files() {
     if let Some(capture) = shared("live-captures/nfs.pcap.gz") {
         nothing_is_left(

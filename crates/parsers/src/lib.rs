@@ -33,6 +33,7 @@ mod write_boundaries;
 pub mod dns;
 pub mod http;
 pub mod memcached;
+pub mod mongodb;
 pub mod mysql;
 pub mod nfs;
 pub mod postgresql;

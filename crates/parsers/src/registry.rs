@@ -7,8 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, http, interface_counters, memcached, mysql, nfs, postgresql, quic,
-    redis, tls,
+    ProtocolDefinition, dns, http, interface_counters, memcached, mongodb, mysql, nfs, postgresql,
+    quic, redis, tls,
 };
 
 /// Input of a parser.
@@ -77,6 +77,10 @@ pub const PARSERS: &[ParserRegistration] = &[
     ParserRegistration {
         schema: postgresql::schema,
         reads: ParserInput::Messages(&postgresql::PROTOCOL, postgresql::ALL),
+    },
+    ParserRegistration {
+        schema: mongodb::schema,
+        reads: ParserInput::Messages(&mongodb::PROTOCOL, mongodb::ALL),
     },
     ParserRegistration {
         schema: memcached::schema,

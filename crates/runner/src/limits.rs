@@ -102,7 +102,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
     limit(
         "message_heads",
         None,
-        "64 KiB for each message head",
+        "64 KiB for each message head; of a compressed MongoDB message, 1 MiB decompressed, or 256 times its length if less",
         "parsers.oversized_heads",
         "message heads truncated",
         LimitMark::Time,

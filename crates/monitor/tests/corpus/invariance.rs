@@ -10,12 +10,13 @@ use crate::forms::Forms;
 use crate::support::{EVERYWHERE, captures};
 use crate::workers::run;
 
-const QUERIES: [&str; 11] = [
+const QUERIES: [&str; 12] = [
     "PARSE flow",
     "PARSE http",
     "PARSE mysql_query",
     "PARSE postgresql",
     "PARSE memcached",
+    "PARSE mongodb",
     "PARSE redis",
     "PARSE rpc",
     "PARSE dns",

@@ -15,6 +15,7 @@ mod invariance;
 mod live_clock;
 mod loss;
 mod memcached;
+mod mongodb;
 mod mysql;
 mod nfs;
 mod outstanding;

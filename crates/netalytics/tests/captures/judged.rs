@@ -79,6 +79,12 @@ const JUDGED: &[Judged] = &[
         gets_are_those_of_memcached,
     ),
     (
+        "mongodb",
+        "mongodb",
+        "client.jsonl",
+        mongodb_commands_are_those_of_the_driver,
+    ),
+    (
         "redis",
         "redis",
         "commandstats.txt",
@@ -240,6 +246,55 @@ fn statements_are_those_of_postgresql() {
     let pid = |row: Option<&Value>| row.map(|row| row["backend_pid"].as_u64());
     assert_eq!(pid(canceled), pid(by));
     assert!(by.is_some(), "a CancelRequest");
+}
+
+/// The commands and results that pymongo reported, in their order, also from the same messages in compressed form; hello of its monitor
+/// and of new connections are not among them.
+#[test]
+fn mongodb_commands_are_those_of_the_driver() {
+    let folder = captures().join("mongodb");
+    let log = std::fs::read_to_string(folder.join("client.jsonl")).expect("the driver's log");
+    let reported: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let mut compressors = BTreeSet::new();
+    for file in ["in.pcap", "compressed.pcap"] {
+        let rows = rows("PARSE mongodb", &folder.join(file));
+        let (hellos, commands): (Vec<&Value>, Vec<&Value>) = rows.iter().partition(|row| {
+            let command = row["command"].as_str().unwrap_or_default();
+            ["hello", "isMaster", "ismaster"].contains(&command)
+        });
+        assert!(hellos.len() > 2, "a monitor");
+        assert_eq!(commands.len(), reported.len(), "{file}");
+        for (row, reported) in commands.iter().zip(&reported) {
+            is_as_reported(row, reported);
+            compressors.extend(row["compression"].as_str().map(str::to_owned));
+        }
+    }
+    let names = ["snappy", "zlib", "zstd"].map(str::to_owned);
+    assert_eq!(compressors, BTreeSet::from(names));
+}
+
+fn is_as_reported(row: &Value, reported: &Value) {
+    const FIELDS: [&str; 8] = [
+        "command",
+        "database",
+        "collection",
+        "documents",
+        "returned",
+        "matched",
+        "modified",
+        "error_code",
+    ];
+    assert_eq!(row["quality"], "exact", "{row}");
+    for field in FIELDS {
+        assert_eq!(row[field], reported[field], "{field} of {row}");
+    }
+    assert_eq!(row["ok"], reported["error_code"].is_null(), "{row}");
+    let micros = reported["duration_us"].as_i64().expect("a time");
+    let total = row["total_time_ns"].as_i64().expect("a time");
+    assert!(total / 1000 <= micros, "{row}: {micros} us at the client");
 }
 
 /// The state of aioquic's client after each connection, and the packets as tshark dissects them.
