@@ -55,7 +55,7 @@ impl FlowMut<'_> {
     /// merged.
     pub fn learn_payload_max(&mut self, side: FlowSide, packet: &Packet<'_>) {
         let is_syn = matches!(packet.transport, TransportHeader::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN));
-        if !is_syn || packet.verify_checksum() != ChecksumStatus::Right {
+        if !is_syn {
             return;
         }
         let Ok(header) = TcpHeader::new_checked(Extent::whole(packet.segment)) else {
@@ -65,7 +65,10 @@ impl FlowMut<'_> {
             TcpOption::MaxSegmentSize(size) => Some(size),
             _ => None,
         });
-        if let Some(size) = size.filter(|size| usize::from(*size) > FRAME_BYTES) {
+        let is_long = |size: &u16| usize::from(*size) > FRAME_BYTES;
+        if let Some(size) = size.filter(is_long)
+            && packet.verify_checksum() == ChecksumStatus::Right
+        {
             self.spill_mut().payload_max[side.other().index()] = size;
         }
     }

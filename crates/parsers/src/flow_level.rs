@@ -51,6 +51,15 @@ pub mod tcp_conn_time {
         let facts = &tuple::SchemaFacts {
             success: Some("flag = 'FIN'"),
             whole: Some("event = 'end'"),
+            first: &[
+                "ts",
+                "client_ip",
+                "server_ip",
+                "server_port",
+                "event",
+                "conn_time_ns",
+                "flag",
+            ],
             ..tuple::SchemaFacts::NONE
         };
         Schema {

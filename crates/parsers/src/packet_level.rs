@@ -26,14 +26,15 @@ pub mod tcp_flow_key {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        Schema::of_parser(
-            "tcp_flow_key",
-            1,
-            "TCP flow, at its first packet",
-            FIELDS,
-            None,
-            None,
-        )
+        let doc = "TCP flow, at its first packet";
+        let facts = &tuple::SchemaFacts {
+            first: &["ts", "src_ip", "src_port", "dst_ip", "dst_port"],
+            ..tuple::SchemaFacts::NONE
+        };
+        Schema {
+            facts,
+            ..Schema::of_parser("tcp_flow_key", 1, doc, FIELDS, None, None)
+        }
     }
 
     /// Writes the tuple.
@@ -58,14 +59,22 @@ pub mod tcp_pkt_size {
     /// The schema.
     #[must_use]
     pub fn schema() -> Schema {
-        Schema::of_parser(
-            "tcp_pkt_size",
-            1,
-            "TCP packet",
-            FIELDS,
-            Some(PACKET_BYTES),
-            Some(DST_IP),
-        )
+        let measure = Some(PACKET_BYTES);
+        let facts = &tuple::SchemaFacts {
+            first: &["ts", "src_ip", "dst_ip", "packet_bytes", "payload_bytes"],
+            ..tuple::SchemaFacts::NONE
+        };
+        Schema {
+            facts,
+            ..Schema::of_parser(
+                "tcp_pkt_size",
+                1,
+                "TCP packet",
+                FIELDS,
+                measure,
+                Some(DST_IP),
+            )
+        }
     }
 
     /// Writes the tuple; nothing for packets that are not TCP.

@@ -122,6 +122,7 @@ mod tests {
     const REGISTRY: &[&str] = &[
         "client.address",
         "client.port",
+        "db.collection.name",
         "db.namespace",
         "db.operation.batch.size",
         "db.operation.name",

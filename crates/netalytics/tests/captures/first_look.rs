@@ -438,6 +438,16 @@ fn tables_keep_identifying_columns() {
             ("tls", &["ts", "client_ip", "sni", "version"]),
             ("quic", &["ts", "client_ip", "sni", "error"]),
             ("packet", &["ts", "src_ip", "dst_ip"]),
+            (
+                "tcp_flow_key",
+                &["ts", "src_ip", "src_port", "dst_ip", "dst_port"],
+            ),
+            (
+                "tcp_conn_time",
+                &["ts", "client_ip", "server_ip", "server_port", "event"],
+            ),
+            ("tcp_pkt_size", &["ts", "src_ip", "dst_ip", "packet_bytes"]),
+            ("postgresql", &["ts", "client_ip", "query", "error_code"]),
         ] {
             let header = header(parser, width);
             let shown: Vec<&str> = header.split_whitespace().collect();

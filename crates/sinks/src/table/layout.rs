@@ -102,7 +102,7 @@ impl TableColumn {
         };
         let minimum = match declared.data_type {
             DataType::Text => TEXT_WIDTH_MIN.max(heading.width()),
-            DataType::Ip => ADDRESS_WIDTH_MIN,
+            DataType::Ip => ADDRESS_WIDTH_MIN.max(heading.width()),
             _ => usize::MAX,
         };
         let is_time = declared.unit == Unit::EpochNanoseconds;
