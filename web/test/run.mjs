@@ -416,6 +416,9 @@ async function alike(path) {
 }
 
 await step("a saved result is one self-contained file", async () => {
+  // The pictures are compared: all must be of the same window.
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText(/paused/).waitFor();
   const map = await handed("Save SVG");
   const svg = readFileSync(map.path, "utf8");
   assert(/\.svg$/.test(map.name) && /<path/.test(svg) && !/class=/.test(svg), map.name);

@@ -172,7 +172,8 @@ fn is_community_id(text: &str) -> bool {
             .is_some_and(|hash| !hash.is_empty() && hash.bytes().all(is_base64))
 }
 
-/// Files that may have packets of the period, each once. A file begins when the one before it in its folder ends.
+/// Files that may have packets of the period, each once. A file begins when the one before it in its folder ends; a new
+/// one is empty at first.
 fn of_period(mut all: Vec<KeptFile>, request: &PacketRequest) -> Vec<KeptFile> {
     let time = |ns: i64| UNIX_EPOCH + Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
     let since = time(request.since_ns);
@@ -186,7 +187,7 @@ fn of_period(mut all: Vec<KeptFile>, request: &PacketRequest) -> Vec<KeptFile> {
         let begins = before.take().filter(|(of, _)| *of == run).map(|(_, at)| at);
         before = Some((run, file.written));
         let is_within = file.written >= since && begins.is_none_or(|at| at <= until);
-        if is_within && seen.insert(file.identity) {
+        if file.bytes > 0 && is_within && seen.insert(file.identity) {
             found.push(file);
         }
     }
@@ -287,6 +288,10 @@ mod tests {
             // A later run: the time before its first file is unknown.
             file("current/2/a", 4, 50),
             file("alerts/x/0", 2, 20),
+            KeptFile {
+                bytes: 0,
+                ..file("current/2/b", 5, 55)
+            },
         ];
         let of = |since: i64, until: i64| -> Vec<u64> {
             let request = PacketRequest {
