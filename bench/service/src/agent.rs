@@ -114,6 +114,7 @@ impl Life {
                     AgentSessionEvent::Granted(granted) => Happens::Granted(granted),
                     AgentSessionEvent::ObserveAll => Happens::ObserveAll,
                     AgentSessionEvent::Drained(lane) => Happens::Drained(lane),
+                    AgentSessionEvent::PacketsAsked(_) | AgentSessionEvent::Preserve(_) => continue,
                     AgentSessionEvent::Refused(why) => panic!("the server refuses: {why:?}"),
                     AgentSessionEvent::Closed(why) => panic!("the session has ended: {why:?}"),
                 };
