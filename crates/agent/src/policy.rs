@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use capture::mirror_source::MirrorListenAddress;
 use control::pattern::matches;
 use plan::{AddressMatch, Plan, ResourceUsage};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::host::AgentHost;
 
@@ -50,6 +51,7 @@ pub struct HostPolicy {
 #[serde(deny_unknown_fields)]
 pub struct PolicyPackets {
     /// Bytes for the newest packets; older ones are deleted.
+    #[serde(deserialize_with = "packets_bytes")]
     pub bytes_max: u64,
     /// Additional bytes for packets preserved when alerts fire; default: as many.
     alerts_bytes_max: Option<u64>,
@@ -57,6 +59,15 @@ pub struct PolicyPackets {
 
 /// Minimum of [`PolicyPackets::bytes_max`].
 const PACKETS_BYTES_MIN: u64 = 16 << 20;
+
+fn packets_bytes<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    let bytes = u64::deserialize(value)?;
+    if bytes < PACKETS_BYTES_MIN {
+        let why = format!("{bytes} bytes are too few for packets: at least {PACKETS_BYTES_MIN}");
+        return Err(D::Error::custom(why));
+    }
+    Ok(bytes)
+}
 
 impl PolicyPackets {
     /// Bytes for preserved packets.
@@ -179,20 +190,13 @@ impl HostPolicy {
     /// # Errors
     /// A message with the position.
     pub fn parse(text: &str) -> Result<HostPolicy, String> {
-        let policy: HostPolicy = toml::from_str(text).map_err(|e| {
+        toml::from_str(text).map_err(|e| {
             let before = e
                 .span()
                 .and_then(|span| text.get(..span.start))
                 .unwrap_or_default();
             format!("line {}: {}", before.matches('\n').count() + 1, e.message())
-        })?;
-        match policy.packets {
-            Some(packets) if packets.bytes_max < PACKETS_BYTES_MIN => Err(format!(
-                "[packets] bytes_max is {}, and at least {PACKETS_BYTES_MIN} is necessary",
-                packets.bytes_max
-            )),
-            _ => Ok(policy),
-        }
+        })
     }
 
     /// Reason why packets do not leave the host; `None`: they may.
@@ -430,7 +434,11 @@ mod tests {
         let raw = HostPolicy::parse("leaves = 'raw'\n[packets]\nbytes_max = 16777216");
         let raw = raw.expect("a policy");
         assert_eq!((raw.networks_filter(), raw.packets_refusal()), (None, None));
-        for wrong in ["bytes_max = 1000", "", "bytes_max = 16777216\nsize = 1"] {
+        assert_eq!(
+            HostPolicy::parse("[packets]\nbytes_max = 1000"),
+            Err("line 2: 1000 bytes are too few for packets: at least 16777216".into())
+        );
+        for wrong in ["", "bytes_max = 16777216\nsize = 1"] {
             assert!(
                 HostPolicy::parse(&format!("[packets]\n{wrong}")).is_err(),
                 "{wrong}"

@@ -19,8 +19,8 @@ use connect::RetryPolicy;
 use connection::{ServerConnection, ServerConnectionEvent};
 use control::{AgentAction, AgentControl, AgentEvent, AgentSettings};
 use link::{
-    AgentSession, Hello, HostCapacity, InterfaceAddresses, PacketReply, PacketRequest, RecordLane,
-    SessionTime, Spool, SpoolLimits, VERSIONS,
+    AgentSession, Hello, HostCapacity, InterfaceAddresses, RecordLane, SessionTime, Spool,
+    SpoolLimits, VERSIONS,
 };
 use plan::TapTable;
 use running_monitor::RunningMonitor;
@@ -36,8 +36,7 @@ use crate::health::health;
 use crate::host::{AgentHost, HostCapability};
 use crate::last_boot;
 use crate::orders::DemoCapture;
-use crate::packets::PacketRecorder;
-use crate::packets::reader::PacketReader;
+use crate::packets::{KeptPackets, refusal};
 use crate::policy::HostPolicy;
 use crate::process::ProcessEvent;
 use crate::served_server::ServedServer;
@@ -95,7 +94,7 @@ struct AgentLoop {
     failures: u32,
     traffic: TrafficMeter,
     /// Kept packets, if the policy permits them.
-    packets: Option<(PacketRecorder, PacketReader)>,
+    packets: Option<KeptPackets>,
     /// Previous incarnation, if that ended in order.
     boot_ended: u64,
     /// Set when the agent ends.
@@ -139,26 +138,25 @@ fn host(config: &AgentConfig) -> AgentHost {
     host
 }
 
-/// Recorder and reader of packets, if the policy permits them.
+/// Packets that this host keeps, if the policy permits it.
 fn packets(
     config: &AgentConfig,
     host: &AgentHost,
     news: &Sender<ProcessEvent>,
-) -> io::Result<Option<(PacketRecorder, PacketReader)>> {
+) -> io::Result<Option<KeptPackets>> {
     let Some(limits) = config.policy.packets else {
         return Ok(None);
     };
-    let interfaces: Vec<String> = host
-        .interfaces
-        .iter()
-        .filter(|name| config.policy.allows_interface(name))
-        .cloned()
-        .collect();
+    let interfaces = permitted(config, host);
     let policy = (&config.policy, limits);
-    let recorder = PacketRecorder::new(&config.folder, &config.program, policy, &interfaces)?;
-    let condition = config.policy.networks_condition();
-    let reader = PacketReader::new(recorder.folder(), &config.program, condition, news.clone());
-    Ok(Some((recorder, reader)))
+    let news = news.clone();
+    KeptPackets::new(&config.folder, &config.program, policy, &interfaces, news).map(Some)
+}
+
+/// Interfaces from which the policy permits capturing.
+fn permitted(config: &AgentConfig, host: &AgentHost) -> Vec<String> {
+    let allowed = |name: &&String| config.policy.allows_interface(name);
+    host.interfaces.iter().filter(allowed).cloned().collect()
 }
 
 impl AgentLoop {
@@ -217,10 +215,7 @@ impl AgentLoop {
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 _ = looked.tick() => {
                     self.look_after_memory();
-                    if let Some((recorder, reader)) = &mut self.packets {
-                        recorder.tend();
-                        reader.forget_idle();
-                    }
+                    self.packets.iter_mut().for_each(KeptPackets::tend);
                     let packets = self.packets();
                     self.traffic.look(packets);
                 }
@@ -275,14 +270,17 @@ impl AgentLoop {
                 Told::Granted(granted) => self.happened(AgentEvent::Granted(granted), connection),
                 Told::ObserveAll => self.happened(AgentEvent::ObserveAll, connection),
                 Told::PacketsAsked(request) => {
-                    let reply = self.packets_reply(&request);
+                    let reply = match &mut self.packets {
+                        Some(packets) => packets.ask(&request),
+                        None => Some(refusal(request.request, "this host keeps no packets")),
+                    };
                     if let (Some(reply), Some(session)) = (reply, connection.session_mut()) {
                         session.reply_packets(reply);
                     }
                 }
                 Told::Preserve(alert) => {
-                    if let Some((recorder, _)) = &mut self.packets {
-                        recorder.preserve(&alert.rule);
+                    if let Some(packets) = &mut self.packets {
+                        packets.preserve(&alert.rule);
                     }
                 }
                 Told::Drained(lane) => self.happened(AgentEvent::Drained(lane), connection),
@@ -305,19 +303,6 @@ impl AgentLoop {
                     self.disconnect(connection, &why);
                 }
             }
-        }
-    }
-
-    /// Reply to a request for packets; `None`: they are being selected.
-    fn packets_reply(&mut self, request: &PacketRequest) -> Option<PacketReply> {
-        let refused = self.config.policy.packets_refusal();
-        match (&mut self.packets, refused) {
-            (Some((_, reader)), None) => reader.ask(request),
-            (_, why) => Some(PacketReply {
-                request: request.request,
-                problem: why.unwrap_or_else(|| "this host keeps no packets".into()),
-                ..PacketReply::default()
-            }),
         }
     }
 
@@ -396,14 +381,7 @@ impl AgentLoop {
     }
 
     fn hello(&mut self) -> Hello {
-        let allowed = |name: &&String| self.config.policy.allows_interface(name);
-        let interfaces: Vec<String> = self
-            .host
-            .interfaces
-            .iter()
-            .filter(allowed)
-            .cloned()
-            .collect();
+        let interfaces = permitted(&self.config, &self.host);
         let ceiling = self.config.policy.ceiling(&self.host);
         Hello {
             version_min: *VERSIONS.start(),

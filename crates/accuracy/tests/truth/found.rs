@@ -386,7 +386,8 @@ fn heads_beyond_the_limit() {
     let Some(_) = found("") else { return };
     let mut told = told("http_heads.pcap.gz", "http");
     told.sort_by_key(|one| one.ts);
-    // The length of the path, and whether all of it is within the limit. Of the third row and the last but one, cookies are not.
+    // The length of the path, and whether the path is within the limit. The third row and the last but one have cookies beyond
+    // the limit, which no default column contains.
     let expected = [
         (5, true),
         (7, true),

@@ -7,12 +7,12 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use link::{PacketReply, PacketRequest};
 use tokio::sync::mpsc::Sender;
 
-use super::{KeptFile, files, link_all, make};
+use super::kept_files::{KeptFile, files, link_all, make};
 use crate::process::{ProcessEvent, last_line};
 use crate::selected_packets::SelectedPackets;
 
@@ -47,7 +47,7 @@ enum RequestState {
 }
 
 impl PacketReader {
-    /// Reads packets in `folder`, that of a [`super::PacketRecorder`]; results go to `news`.
+    /// Reads packets in `folder`, that of the recorder, of flows that meet `condition`; results go to `news`.
     pub fn new(
         folder: &Path,
         program: &Path,
@@ -79,19 +79,22 @@ impl PacketReader {
                 }
                 Some(reply)
             }
-            None if request.offset > 0 => {
-                Some(refusal(request, "the file of this request was deleted"))
-            }
+            None if request.offset > 0 => Some(refusal(
+                request.request,
+                "the file of this request was deleted",
+            )),
             None if is_full => Some(refusal(
-                request,
+                request.request,
                 "this host reads packets for other requests",
             )),
             None if !is_community_id(&request.community_id) => {
-                Some(refusal(request, "this is not a Community ID"))
+                Some(refusal(request.request, "this is not a Community ID"))
             }
             None => {
                 let found = self.begin(request);
-                found.err().map(|why| refusal(request, &why.to_string()))
+                found
+                    .err()
+                    .map(|why| refusal(request.request, &why.to_string()))
             }
         }
     }
@@ -99,12 +102,8 @@ impl PacketReader {
     /// Takes the result of the process of a request; returns the first part.
     pub fn selected(&mut self, number: u64, selected: io::Result<SelectedPackets>) -> PacketReply {
         self.requests.remove(&number);
-        let request = PacketRequest {
-            request: number,
-            ..PacketRequest::default()
-        };
         match selected {
-            Err(why) => refusal(&request, &why.to_string()),
+            Err(why) => refusal(number, &why.to_string()),
             Ok(packets) => {
                 let reply = packets.part(number, 0);
                 if reply.total > reply.part.len() as u64 {
@@ -154,10 +153,10 @@ impl PacketReader {
     }
 }
 
-fn refusal(request: &PacketRequest, why: &str) -> PacketReply {
+/// Reply to a request whose packets are not sent.
+pub fn refusal(request: u64, why: &str) -> PacketReply {
     PacketReply {
-        request: request.request,
-        offset: request.offset,
+        request,
         problem: why.to_owned(),
         ..PacketReply::default()
     }
@@ -174,19 +173,20 @@ fn is_community_id(text: &str) -> bool {
 
 /// Files that may have packets of the period, each once. A file begins when the one before it in its folder ends; a new
 /// one is empty at first.
-fn of_period(mut all: Vec<KeptFile>, request: &PacketRequest) -> Vec<KeptFile> {
+fn of_period(all: Vec<KeptFile>, request: &PacketRequest) -> Vec<KeptFile> {
     let time = |ns: i64| UNIX_EPOCH + Duration::from_nanos(u64::try_from(ns).unwrap_or(0));
     let since = time(request.since_ns);
     let until = time(request.until_ns) + WRITE_DELAY;
-    all.sort_by(|a, b| (a.path.parent(), a.written).cmp(&(b.path.parent(), b.written)));
     let mut seen = BTreeSet::new();
-    let mut before: Option<(PathBuf, SystemTime)> = None;
+    let mut before: Option<KeptFile> = None;
     let mut found = Vec::new();
     for file in all {
-        let run = file.path.parent().map(Path::to_owned).unwrap_or_default();
-        let begins = before.take().filter(|(of, _)| *of == run).map(|(_, at)| at);
-        before = Some((run, file.written));
-        let is_within = file.written >= since && begins.is_none_or(|at| at <= until);
+        // After a backward step of the clock, or of another folder, the beginning is unknown.
+        let begins = before.replace(file.clone()).filter(|before| {
+            before.path.parent() == file.path.parent() && before.written <= file.written
+        });
+        let is_within =
+            file.written >= since && begins.is_none_or(|before| before.written <= until);
         if file.bytes > 0 && is_within && seen.insert(file.identity) {
             found.push(file);
         }
@@ -273,6 +273,7 @@ mod tests {
     fn file(path: &str, inode: u64, written: u64) -> KeptFile {
         KeptFile {
             path: path.into(),
+            order: (0, 0),
             identity: (0, inode),
             bytes: 1,
             written: UNIX_EPOCH + Duration::from_secs(written),
@@ -310,6 +311,14 @@ mod tests {
         assert_eq!(of(12, 15), [2, 4]);
         assert_eq!(of(25, 60), [3, 4]);
         assert_eq!(of(51, 60), [0; 0]);
+        // The clock was set back by 18 s while the second file was written.
+        let stepped = [file("current/1/a", 1, 20), file("current/1/b", 2, 7)];
+        let request = PacketRequest {
+            since_ns: 5 * SECOND_NS,
+            until_ns: 6 * SECOND_NS,
+            ..PacketRequest::default()
+        };
+        assert_eq!(of_period(stepped.to_vec(), &request).len(), 2);
     }
 
     #[test]

@@ -182,10 +182,10 @@ impl AgentLoop {
                 self.on_gone(first, &status, &complaint)
             }
             ProcessEvent::Packets(request, selected) => {
-                if let (Some((_, reader)), Some(session)) =
+                if let (Some(packets), Some(session)) =
                     (&mut self.packets, connection.session_mut())
                 {
-                    session.reply_packets(reader.selected(request, selected));
+                    session.reply_packets(packets.selected(request, selected));
                 }
                 Vec::new()
             }

@@ -1,13 +1,16 @@
 //! Packets kept by an agent: those of a flow arrive at the server as tcpdump saw them, also after an alert has preserved
-//! them; a policy that does not release them is respected; the recording process ends with its agent.
+//! them; a policy that does not release them is respected; the recording process ends with its agent, and is started
+//! again when it stands still or its disk was full.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, Process};
+use crate::capture::signal;
 use crate::net::shell;
 use crate::servers::{Kind, Servers};
 use crate::team::{SERVER_HOST, Team, children, is_alive, wait};
@@ -44,6 +47,31 @@ fn packets(file: &Path, port: &str) -> usize {
     String::from_utf8_lossy(&output.stdout).lines().count()
 }
 
+/// The recording process of an agent.
+fn recording(team: &mut Team<'_>, host: &str) -> u32 {
+    let is_it = |pid: &u32| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.contains("PARSE packet")
+    };
+    let found: Vec<u32> = children(team.agent(host).pid())
+        .into_iter()
+        .filter(is_it)
+        .collect();
+    assert_eq!(found.len(), 1);
+    found[0]
+}
+
+/// Waits until agents record.
+fn wait_for_files(bed: &Bed, team: &Team<'_>, hosts: &[&str]) {
+    for host in hosts {
+        team.wait_for_agent(host);
+        wait("packets are recorded", || {
+            let n = kept(bed, host, "current").len();
+            (n > 0).then_some(()).ok_or_else(|| format!("{n} files"))
+        });
+    }
+}
+
 #[test]
 fn packets_of_a_flow_come_from_the_agent_that_kept_them() {
     testkit::require!("tcpdump", "nginx", "curl", "socat");
@@ -61,13 +89,7 @@ fn packets_of_a_flow_come_from_the_agent_that_kept_them() {
     let mut team = Team::start(&bed, bed.path("data"));
     team.add_agent("web", &policy("web", "raw"), &[]);
     team.add_agent("shy", &policy("shy", "tuples"), &[]);
-    for host in ["web", "shy"] {
-        team.wait_for_agent(host);
-        wait("packets are recorded", || {
-            let n = kept(&bed, host, "current").len();
-            (n > 0).then_some(()).ok_or_else(|| format!("{n} files"))
-        });
-    }
+    wait_for_files(&bed, &team, &["web", "shy"]);
     let query = "PARSE http TO 10.77.0.0/24 PROCESS (count: w=1s)";
     let rule = json!({"name": "any / request", "query": query, "when": "count > 0", "on": {"role": "web"}});
     let (status, made) = team.api("POST", "/alert-rules", Some(rule));
@@ -153,18 +175,58 @@ fn packets_of_a_flow_come_from_the_agent_that_kept_them() {
     }
     check(&ports[0]);
 
-    let recording: Vec<u32> = children(team.agent("web").pid())
-        .into_iter()
-        .filter(|pid| {
-            let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            command.contains("PARSE packet")
-        })
-        .collect();
-    assert_eq!(recording.len(), 1);
+    let recording = recording(&mut team, "web");
     team.kill_agent("web");
     wait("the recording process ends", || {
-        (!is_alive(recording[0]))
+        (!is_alive(recording))
             .then_some(())
             .ok_or_else(|| "it runs".into())
     });
+}
+
+/// One recording process stands still, the disk of the other is full: both are started again, and keep packets.
+#[test]
+fn recording_goes_on_after_a_stop_and_a_full_disk() {
+    testkit::require!("curl", "socat");
+    let hosts = ["stopped", "full"];
+    let Some(bed) = Bed::new(&[SERVER_HOST, hosts[0], hosts[1], "client"]) else {
+        return;
+    };
+    let mut team = Team::start(&bed, bed.path("data"));
+    let disk = bed.small_disk("full.folder", 24 << 20);
+    for host in hosts {
+        team.add_agent(host, &policy(host, "raw"), &[]);
+    }
+    wait_for_files(&bed, &team, &hosts);
+    signal(recording(&mut team, "stopped"), "STOP");
+    let filler = disk.join("filler");
+    let mut file = fs::File::create(&filler).expect("a file");
+    while file.write_all(&[1; 4096]).is_ok() {}
+    let send = |host: &str, port: u32| {
+        let to = format!("UDP4-SENDTO:{}:9,sourceport={port}", bed.address(host));
+        shell(&bed.ns("client"), &format!("echo one | socat - {to}"));
+    };
+    for (host, problem) in [("stopped", "does not respond"), ("full", "cannot write")] {
+        wait("the problem is noticed", || {
+            hosts.iter().for_each(|host| send(host, 5000));
+            let said = team.agent(host).said();
+            said.contains(problem).then_some(()).ok_or(said)
+        });
+    }
+    drop(file);
+    fs::remove_file(&filler).expect("it is removed");
+    for host in hosts {
+        wait("packets are kept again", || {
+            send(host, 6000);
+            let asked = json!({
+                "transport": "udp", "client": format!("{}:6000", bed.address("client")),
+                "server": format!("{}:9", bed.address(host)), "since_ns": "0",
+                "until_ns": i64::MAX.to_string(), "agent": host,
+            });
+            let (status, told) = team.api("POST", "/packets", Some(asked));
+            (status == 201)
+                .then_some(())
+                .ok_or_else(|| told.to_string())
+        });
+    }
 }

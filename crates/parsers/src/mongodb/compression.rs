@@ -95,7 +95,8 @@ fn zstd(input: &[u8], limit: usize, out: &mut Vec<u8>) {
     out.truncate(from + made);
 }
 
-/// The raw format of Snappy ("Snappy compressed format description" in its sources), up to `limit` bytes of output.
+/// The raw format of Snappy ("Snappy compressed format description" in its sources), up to `limit` bytes of output. Libraries
+/// need the complete input; of a long message only its first bytes are here.
 fn snappy(input: &[u8], limit: usize, out: &mut Vec<u8>) {
     let from = out.len();
     let end = from + limit;

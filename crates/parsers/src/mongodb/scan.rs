@@ -508,11 +508,12 @@ fn is_kept(place: ScanPlace, name: &[u8]) -> bool {
             super::shape::is_part(name)
                 || matches!(
                     name,
-                    b"$db" | b"collection" | b"txnNumber" | b"maxTimeMS" | b"maxAwaitTimeMS"
-                )
-                || matches!(
-                    name,
-                    b"ok"
+                    b"$db"
+                        | b"collection"
+                        | b"txnNumber"
+                        | b"maxTimeMS"
+                        | b"maxAwaitTimeMS"
+                        | b"ok"
                         | b"code"
                         | b"codeName"
                         | b"errmsg"

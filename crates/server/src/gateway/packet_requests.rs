@@ -12,8 +12,8 @@ use super::GatewayEvent;
 use crate::gateway::fleet::{AgentView, FlowPackets, NO_RECORDER, PacketQuery};
 use crate::job::fleet_refusal::FleetRefusal;
 
-/// Time limit of each reply: agents need up to 20 s to select packets.
-const TIME: Duration = Duration::from_secs(30);
+/// Time limit of the replies of all agents, which need up to 20 s to select packets; later, of each part.
+const TIME: Duration = Duration::from_secs(25);
 /// Agents rotate their files at about the requested size.
 const EXCESS: u64 = 1 << 20;
 
@@ -105,10 +105,11 @@ pub fn collect(
     };
     // All are asked before the first reply is awaited.
     let asked_all: Vec<_> = keepers.iter().enumerate().map(ask).collect();
+    let until = Instant::now() + TIME;
     let mut notes = Vec::new();
     let mut best: Option<FirstPart<'_>> = None;
     for (agent, answer) in &asked_all {
-        match wait(answer) {
+        match wait(answer, until) {
             Err(why) => notes.push(format!("agent {agent}: {why}")),
             Ok(reply) if !reply.problem.is_empty() => {
                 notes.push(format!("agent {agent}: {}", reply.problem));
@@ -149,7 +150,7 @@ fn rest(
             offset: pcapng.len() as u64,
             ..PacketRequest::default()
         };
-        let next = wait(&send(events, agent, request)).map_err(unable)?;
+        let next = wait(&send(events, agent, request), Instant::now() + TIME).map_err(unable)?;
         if !next.problem.is_empty() {
             return Err(unable(&next.problem));
         }
@@ -182,8 +183,9 @@ fn send(
     answered
 }
 
-fn wait(answered: &Receiver<PacketReply>) -> Result<PacketReply, &'static str> {
-    answered.recv_timeout(TIME).map_err(|error| match error {
+fn wait(answered: &Receiver<PacketReply>, until: Instant) -> Result<PacketReply, &'static str> {
+    let left = until.saturating_duration_since(Instant::now());
+    answered.recv_timeout(left).map_err(|error| match error {
         mpsc::RecvTimeoutError::Timeout => "it did not reply",
         mpsc::RecvTimeoutError::Disconnected => "it is not connected",
     })
