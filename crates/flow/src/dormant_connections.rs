@@ -106,12 +106,12 @@ impl<S: Default> DormantConnection<S> {
         size_of::<DormantConnection<S>>() + LISTED_BYTES + self.state_bytes as usize
     }
 
-    /// Whether a segment of `side` belongs to the connection by its sequence numbers.
+    /// Whether a segment of `side` belongs to the connection by its sequence numbers. It may be a retransmission.
     fn goes_on_with(&self, side: FlowSide, tcp: &TcpInfo) -> bool {
         let near = |seq: TcpSeq, side: FlowSide| seq.distance(self.next[side.index()]);
         tcp.flags.contains(TcpFlags::ACK)
             && !tcp.flags.contains(TcpFlags::SYN)
-            && (-1..=NEAR).contains(&near(tcp.seq, side))
+            && (-NEAR..=NEAR).contains(&near(tcp.seq, side))
             && (-NEAR..=NEAR).contains(&near(tcp.ack, side.other()))
     }
 

@@ -127,6 +127,24 @@ fn bytes_lost_after_idleness_are_a_gap() {
     assert_eq!(seen.take_log(), ">gap5 <2h");
 }
 
+/// A retransmission after the idleness belongs to the connection, and its bytes are not delivered again.
+#[test]
+fn bytes_retransmitted_after_idleness_are_delivered_once() {
+    let mut talk = TcpDialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    talk.handshake();
+    talk.client().send(b"hello");
+    talk.advance(310 * SECOND);
+    talk.client()
+        .segment(-5, TcpFlags::PSH | TcpFlags::ACK, b"hello");
+    talk.server().send(b"hi");
+    talk.client().send(b"thanks");
+    let seen = check(&talk, "open <5 closed:Idle open resume >2 <6");
+    let flow = seen.only();
+    assert_eq!(flow.client(), (FlowSide::A, false));
+    assert!(!flow.is_midstream());
+    assert_eq!(flow.unique_bytes(FlowSide::A), 6);
+}
+
 /// Idle connections are kept while there is space for flows, and evicted in the order in which they became idle.
 #[test]
 fn idle_connections_make_way_for_flows() {
