@@ -1,5 +1,5 @@
-//! Decodes an input into a conversation: a byte of options, then steps of four bytes with their data. Ends number and
-//! acknowledge bytes; [`Fate`] is the effect of the capture on a packet.
+//! Decodes an input into a conversation: a byte of options, then steps of four bytes with their data. Each end
+//! numbers its own bytes and acknowledges those of the other; [`Fate`] is the effect of the capture on a packet.
 
 use flow::StreamPlace;
 use parsers::Direction;

@@ -24,9 +24,9 @@ pub struct EndedLeftover {
 /// Result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftoverJobs {
-    /// Jobs whose process had ended, and which were canceled.
+    /// Jobs that still ran although their process had ended; canceled.
     pub ended: Vec<EndedLeftover>,
-    /// Jobs of ended processes that had ended before.
+    /// Jobs that had ended, as their process had.
     pub over: Vec<JobName>,
     /// Jobs of processes that are not visible from this host; not changed.
     pub elsewhere: Vec<(String, JobName)>,

@@ -298,8 +298,8 @@ impl DeliveryOrder {
         true
     }
 
-    /// Removes and returns everything of `side`, if these are the bytes kept since `start`, of which none was
-    /// delivered, and possibly its end.
+    /// Removes and returns the undelivered bytes of `side` since `start`, and its end, if it was kept. Returns nothing
+    /// if other bytes were kept, or some of them delivered.
     pub fn take_all_from(
         &mut self,
         side: FlowSide,
