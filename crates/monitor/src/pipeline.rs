@@ -12,6 +12,7 @@ mod exported;
 mod packets;
 mod parse;
 mod setup;
+mod silences;
 mod slow_path;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap,
 use plan::slice::share;
 use wire::{CapturedPacket, Timestamp, Tunnel};
 
+use self::silences::SilenceQueue;
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
 use crate::exports::ExportReader;
@@ -67,6 +69,8 @@ pub struct Monitor {
     events: FlowEvents,
     /// Bytes held for protocol recognition beyond the limit of each flow.
     awaited_bytes: usize,
+    /// Parsers that wait for silence.
+    silences: SilenceQueue,
     accounting: PacketAccounting,
     /// Event time of the last [`Monitor::advance`]; equal for all workers that share an input.
     clock: Timestamp,
@@ -229,6 +233,8 @@ enum ParserEvent<'a> {
     Close(Timestamp),
     /// The flow is idle, since this time, and may continue.
     Rest(Timestamp),
+    /// The time that the parser asked for has come.
+    Silence(Timestamp),
     /// Bytes held from before the protocol was recognized.
     Earlier(Box<ProbeBuffer>),
 }
@@ -341,6 +347,7 @@ impl Monitor {
         self.on_wholes(given_up);
         self.clock = clock;
         self.now = clock;
+        self.call_silent();
         self.expire(out);
         self.adaptive.forget(clock);
         self.networks.forget(clock);

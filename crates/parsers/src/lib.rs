@@ -31,6 +31,7 @@ pub mod template_with_ids;
 mod write_boundaries;
 
 pub mod dns;
+pub mod encrypted;
 pub mod http;
 pub mod memcached;
 pub mod mongodb;
@@ -48,5 +49,7 @@ pub use output::{
     TupleQuality,
 };
 pub use probing::{FlowProtocol, ProbeBuffer};
-pub use protocol::{ProbeContext, ProbeResult, ProtocolDefinition, StreamEnd, StreamParser};
+pub use protocol::{
+    ProbeContext, ProbeResult, ProtocolDefinition, SILENCE_NS, StreamEnd, StreamParser,
+};
 pub use proxy_header::ProxiedEndpoints;

@@ -238,6 +238,9 @@ pub struct ParserOutput<'a> {
     pub room: Option<&'a OutstandingBudget>,
     /// Sequence number of the request for the next tuple; TCP only.
     pub request: Option<TcpSeq>,
+    /// Set by a parser to be called ([`StreamParser::on_silence`](crate::StreamParser::on_silence)) when
+    /// [`SILENCE_NS`](crate::SILENCE_NS) have passed since this time.
+    pub wake: Option<Timestamp>,
     taps: &'a mut [ParserSubscription],
 }
 
@@ -259,6 +262,7 @@ impl<'a> ParserOutput<'a> {
             limits,
             room: None,
             request: None,
+            wake: None,
             taps,
         }
     }
@@ -278,6 +282,12 @@ impl<'a> ParserOutput<'a> {
             room: Some(room),
             ..self
         }
+    }
+
+    /// Whether any tap has this variant of the parser.
+    #[must_use]
+    pub fn has_variant(&self, variant: u8) -> bool {
+        self.taps.iter().any(|tap| tap.variant == variant)
     }
 
     /// Whether any tap wants this column; allows to skip work for it.

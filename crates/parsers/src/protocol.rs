@@ -48,6 +48,9 @@ pub enum ProbeResult {
     Response,
 }
 
+/// Silence after which a parser that asked for it is called, in nanoseconds.
+pub const SILENCE_NS: i64 = 500_000_000;
+
 /// End of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
@@ -85,6 +88,11 @@ pub trait StreamParser: Send {
     fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
         self.on_close(out);
         false
+    }
+
+    /// Handles the time for which it asked with [`ParserOutput::wake`], or a later one.
+    fn on_silence(&mut self, now: Timestamp, out: &mut ParserOutput<'_>) {
+        let _ = (now, out);
     }
 
     /// Handles a UDP datagram; `cut` of its bytes were not captured.

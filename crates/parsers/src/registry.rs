@@ -7,8 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, http, interface_counters, memcached, mongodb, mysql, nfs, postgresql,
-    quic, redis, tls,
+    ProtocolDefinition, dns, encrypted, http, interface_counters, memcached, mongodb, mysql, nfs,
+    postgresql, quic, redis, tls,
 };
 
 /// Input of a parser.
@@ -108,7 +108,11 @@ pub const PARSERS: &[ParserRegistration] = &[
     },
     ParserRegistration {
         schema: tls::schema,
-        reads: ParserInput::Messages(&tls::PROTOCOL, tls::ALL),
+        reads: ParserInput::Messages(&encrypted::PROTOCOL, tls::ALL),
+    },
+    ParserRegistration {
+        schema: encrypted::schema,
+        reads: ParserInput::Messages(&encrypted::PROTOCOL, encrypted::TURNS),
     },
     ParserRegistration {
         schema: quic::schema,

@@ -1,11 +1,11 @@
 //! TLS (RFC 8446, RFC 5246 and earlier, SSL 3.0): one tuple per handshake, from its unencrypted part.
 //!
 //! Reads records, reassembles handshake messages, and extracts names, versions, times, alerts, and
-//! unencrypted certificates. The rest of the connection is not parsed. TLS that begins inside another
+//! unencrypted certificates. [`crate::encrypted`] reads the rest of the connection. TLS that begins inside another
 //! protocol (STARTTLS, a proxy) is recognized by its ClientHello. See `docs/tls.md`. Not parsed: SSL 2.0,
 //! DTLS, QUIC, and encrypted content.
 
-mod byte_stream;
+pub(crate) mod byte_stream;
 mod certificate;
 pub(crate) mod codes;
 mod connection;
@@ -22,23 +22,12 @@ mod tests;
 use tuple::{Schema, SchemaFacts};
 
 pub use self::codes::cipher as cipher_name;
-use self::connection::TlsConnection;
-use crate::{
-    Direction, ParserOutput, ProtocolDefinition, StreamEnd, StreamGap, StreamParser, StreamSegment,
-};
+pub(crate) use self::connection::TlsConnection;
+pub(crate) use self::handshake::TlsHandshake;
+pub(crate) use self::probe::probe;
 
-/// Variant: every handshake.
+/// Variant of [`crate::encrypted::PROTOCOL`]: every handshake.
 pub const ALL: u8 = 0;
-
-/// The protocol.
-pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
-    name: "tls",
-    ports: &[443, 8443, 993, 995, 465, 636, 853, 5671, 6697, 8883],
-    tcp: true,
-    udp: false,
-    probe: probe::probe,
-    start: || Box::<TlsConnection>::default(),
-};
 
 /// Semantic facts for the query language. An unrecognized-name warning of a server is not a failure. A
 /// handshake whose end was not seen has an unknown result.
@@ -66,30 +55,5 @@ pub fn schema() -> Schema {
     Schema {
         facts: &FACTS,
         ..Schema::of_parser("tls", 1, doc, field::FIELDS, measure, key)
-    }
-}
-
-impl StreamParser for TlsConnection {
-    fn on_bytes(
-        &mut self,
-        direction: Direction,
-        segment: StreamSegment<'_>,
-        out: &mut ParserOutput<'_>,
-    ) {
-        self.bytes(direction, segment, out);
-    }
-
-    fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
-        self.gap(direction, gap, out);
-    }
-
-    fn on_end(&mut self, _: Direction, _: StreamEnd, _: &mut ParserOutput<'_>) {}
-
-    fn on_close(&mut self, out: &mut ParserOutput<'_>) {
-        self.close(out);
-    }
-
-    fn is_done(&self) -> bool {
-        self.is_over()
     }
 }

@@ -65,7 +65,7 @@ impl Monitor {
             }
             // Bytes that the snaplen cut off belong to this packet.
             ParserEvent::Gap(gap) => gap.ts.max(last_packet),
-            ParserEvent::End(_) | ParserEvent::Earlier(_) => last_packet,
+            ParserEvent::End(_) | ParserEvent::Earlier(_) | ParserEvent::Silence(_) => last_packet,
             ParserEvent::Close(ts) | ParserEvent::Rest(ts) => ts,
         };
         let now = ended.max(self.open_from);
@@ -102,12 +102,16 @@ impl Monitor {
             ParserEvent::Gap(gap) => parser.on_gap(direction, gap, &mut out),
             ParserEvent::End(end) => parser.on_end(direction, end, &mut out),
             ParserEvent::Close(_) => parser.on_close(&mut out),
+            ParserEvent::Silence(now) => parser.on_silence(now, &mut out),
             ParserEvent::Rest(_) if parser.on_idle(&mut out) => {}
             ParserEvent::Rest(_) => {
                 state.stream = FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
                 return;
             }
             ParserEvent::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
+        }
+        if let Some(last) = out.wake {
+            self.silences.push(last, idx, facts.flow.id());
         }
         if parser.is_done() {
             parser.on_close(&mut out);
@@ -154,6 +158,7 @@ impl Monitor {
                 ParserEvent::End(_)
                 | ParserEvent::Close(_)
                 | ParserEvent::Rest(_)
+                | ParserEvent::Silence(_)
                 | ParserEvent::Earlier(_),
             ) => {}
         }

@@ -8,6 +8,7 @@ use plan::{MonitorSpec, SampleMode};
 use tuple::AgentOrigin;
 use wire::Timestamp;
 
+use super::silences::SilenceQueue;
 use super::{Monitor, MonitorNeeds};
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
@@ -139,6 +140,7 @@ impl Monitor {
             networks: VirtualNetworks::default(),
             events: FlowEvents::default(),
             awaited_bytes: 0,
+            silences: SilenceQueue::default(),
             accounting: PacketAccounting::default(),
             clock: Timestamp::MIN,
             now: Timestamp::MIN,

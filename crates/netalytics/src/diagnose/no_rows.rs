@@ -339,7 +339,10 @@ fn how_to_read(name: &str) -> String {
             _ => None,
         });
     match (parser, name) {
-        (Some(parser), "tls" | "quic") => {
+        (Some(parser), "tls") => format!(
+            " (encrypted: not readable without keys; PARSE {parser} reads the handshake, PARSE encrypted estimates response times)"
+        ),
+        (Some(parser), "quic") => {
             format!(" (encrypted: not readable without keys; PARSE {parser} reads the handshake)")
         }
         (None, name) if is_encrypted(name) => " (encrypted: not readable without keys)".into(),

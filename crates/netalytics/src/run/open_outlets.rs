@@ -147,6 +147,7 @@ mod tests {
         "source.port",
         "tls.cipher",
         "tls.client.server_name",
+        "tls.next_protocol",
         "tls.protocol.version",
         "url.full",
         "url.path",

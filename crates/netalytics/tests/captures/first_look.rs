@@ -436,6 +436,7 @@ fn tables_keep_identifying_columns() {
             ("dns", &["ts", "client_ip", "query_name", "response_code"]),
             ("nfs", &["ts", "client_ip", "procedure", "name"]),
             ("tls", &["ts", "client_ip", "sni", "version"]),
+            ("encrypted", &["ts", "client_ip", "sni", "protocol"]),
             ("quic", &["ts", "client_ip", "sni", "error"]),
             ("packet", &["ts", "src_ip", "dst_ip"]),
             (

@@ -41,9 +41,9 @@ pub struct TlsConnection {
 }
 
 impl TlsConnection {
-    /// Whether no more tuples follow for this connection.
-    pub fn is_over(&self) -> bool {
-        self.stage == TlsHandshakeStage::Over
+    /// The handshake, if it is over.
+    pub fn ended(&self) -> Option<&TlsHandshake> {
+        (self.stage == TlsHandshakeStage::Over).then_some(&self.handshake)
     }
 
     /// Handles the next bytes of one direction.
@@ -305,7 +305,7 @@ impl TlsConnection {
             return;
         }
         self.stage = TlsHandshakeStage::Over;
-        let mut handshake = std::mem::take(&mut self.handshake);
+        let handshake = &mut self.handshake;
         // In TLS 1.3 it would be encrypted.
         if self.client_changed
             && handshake
@@ -315,7 +315,8 @@ impl TlsConnection {
             handshake.client_certificate.get_or_insert(false);
         }
         self.lanes = Default::default();
-        emit::tuple(&handshake, out);
+        emit::tuple(handshake, out);
+        handshake.certificate = TlsCertificate::default();
     }
 }
 

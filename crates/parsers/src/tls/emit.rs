@@ -2,6 +2,7 @@
 
 use tuple::{FieldId, TupleWriter};
 
+use super::ALL;
 use super::codes;
 use super::field;
 use super::handshake::{TlsAlert, TlsHandshake};
@@ -36,7 +37,7 @@ pub fn tuple(handshake: &TlsHandshake, out: &mut ParserOutput<'_>) {
     out.emit(
         (ts, None),
         quality,
-        |_| true,
+        |variant| variant == ALL,
         |w| {
             let [handshake_time, response_time] = times.map(|time| time.filter(|time| *time >= 0));
             time(w, field::HANDSHAKE_TIME, handshake_time);

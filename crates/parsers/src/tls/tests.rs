@@ -6,7 +6,9 @@ use wire::IpProtocol;
 use super::byte_stream::kind as record;
 use super::messages::kind;
 use super::*;
+use crate::Direction;
 use crate::dialogue::ParserDialogue;
+use crate::encrypted::PROTOCOL;
 use crate::{ProbeContext, ProbeResult};
 
 const C: Direction = Direction::ClientToServer;
