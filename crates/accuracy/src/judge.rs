@@ -29,6 +29,8 @@ const OF_THE_CONNECTION: &[&str] = &[
 /// A field that for a response without request is the response's own.
 const OF_EITHER: &str = "http_version";
 const RESPONSE_TIME: &str = "response_time_ns";
+/// Time up to a response for which the server waited.
+const WAITED: &str = "waited_ns";
 const TRANSFER_TIME: &str = "transfer_time_ns";
 const TOTAL_TIME: &str = "total_time_ns";
 const CALL_TIME: &str = "call_time_ns";
@@ -273,7 +275,7 @@ impl TupleJudge<'_> {
         }
         for ((name, claimed), (_, true_value)) in told.values.iter().zip(&truth.told.values) {
             let right = match (*name, claimed) {
-                (RESPONSE_TIME, Some(ObservedValue::Number(n))) => {
+                (RESPONSE_TIME | WAITED, Some(ObservedValue::Number(n))) => {
                     match self.response_time(*n as i64, truth) {
                         TimeVerdict::Right => true,
                         TimeVerdict::Off => false,

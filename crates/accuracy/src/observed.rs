@@ -116,10 +116,10 @@ impl ObservedTuple {
             ts_end: batch.i64(common::TS_END).value(row),
             quality: batch.text(common::QUALITY).value(row).to_owned(),
             asked: find("push") != Some(&ObservedValue::Number(1))
-                && ["method", "command", "operation", "procedure"]
+                && ["method", "command", "operation", "procedure", "api"]
                     .into_iter()
                     .any(|field| find(field).is_some()),
-            response_time: number("response_time_ns"),
+            response_time: number("response_time_ns").or(number("waited_ns")),
             transfer_time: number("transfer_time_ns"),
             total_time: number("total_time_ns"),
             values,

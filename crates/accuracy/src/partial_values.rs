@@ -1,5 +1,5 @@
 //! Values that may be partly known: of NFS the name of a file, learned from other calls, and checksums of blocks; of PostgreSQL
-//! the command of a cycle.
+//! the command of a cycle; of Kafka the name of a topic.
 
 use crate::observed::ObservedValue;
 use crate::{ObservedTuple, PacketRecording};
@@ -23,6 +23,12 @@ pub fn is_part(
     match (field, text(claimed), text(truth)) {
         // Later messages of the cycle are missing.
         ("command", Some(claimed), Some(_)) if claimed == "extended" => !told.is_exact(),
+        // The response that names the topic is missing.
+        ("topic", Some(claimed), Some(_))
+            if text(told.value("topic_id")).as_ref() == Some(&claimed) =>
+        {
+            true
+        }
         // An error whose code is cut off.
         ("error_code", Some(claimed), Some(_)) if claimed == "?" => !told.is_exact(),
         // A Query without its results, whose number is unknown: all of its statements.

@@ -21,7 +21,9 @@ impl Transports {
     pub fn of(spec: &MonitorSpec) -> Transports {
         let of = |name: &str| match name {
             "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get"
-            | "mysql_query" | "postgresql" | "mongodb" | "redis" | "tls" => Transports::Tcp,
+            | "mysql_query" | "postgresql" | "mongodb" | "kafka" | "redis" | "tls" => {
+                Transports::Tcp
+            }
             "packet" => Transports::AnyIp,
             _ => Transports::TcpUdp,
         };

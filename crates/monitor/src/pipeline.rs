@@ -61,6 +61,7 @@ pub struct Monitor {
     outputs: TupleOutputs,
     limits: parsers::ParserLimits,
     outstanding: parsers::pairing::OutstandingBudget,
+    topics: parsers::kafka::TopicNames,
     networks: VirtualNetworks,
     /// State of SAMPLE auto.
     adaptive: AdaptiveSampler,

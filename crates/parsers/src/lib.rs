@@ -33,6 +33,7 @@ mod write_boundaries;
 pub mod dns;
 pub mod encrypted;
 pub mod http;
+pub mod kafka;
 pub mod memcached;
 pub mod mongodb;
 pub mod mysql;

@@ -10,7 +10,7 @@ use tuple::{FieldId, Schema, SchemaFacts, TAPS, TupleWriter, WorkloadFacts};
 
 use crate::pairing::ResponseExpectation;
 use crate::request_response::{
-    CorrelationIds, ExchangePattern, MessageBoundary, MessagePosition, MessageView,
+    CorrelationIds, ExchangePattern, HeadContents, MessageBoundary, MessagePosition, MessageView,
     RequestResponseParser, RequestResponseProtocol, ServerMessageRole,
 };
 use crate::{Direction, ProbeContext, ProbeResult, ProtocolDefinition};
@@ -186,11 +186,21 @@ impl RequestResponseProtocol for MongoConnection {
         }
     }
 
-    fn keep(kept: &mut Vec<u8>, head: &[u8], rest: Option<u64>) -> bool {
-        digest::keep(kept, head, rest)
+    fn keep(
+        &self,
+        _: Direction,
+        kept: &mut Vec<u8>,
+        head: &[u8],
+        rest: Option<u64>,
+    ) -> HeadContents {
+        if digest::keep(kept, head, rest) {
+            HeadContents::Known
+        } else {
+            HeadContents::Limited
+        }
     }
 
-    fn waits(request: &[u8], response: &[u8]) -> Option<bool> {
+    fn waits(request: &[u8], response: &[u8], _: Option<i64>) -> Option<bool> {
         let command = MessageDigest::of(request).and_then(Command::of);
         command.map_or(Some(false), |command| {
             command.waits(MessageDigest::of(response))

@@ -6,6 +6,7 @@ use wire::{IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
 use crate::flow_context::{FlowContext, FlowFacts, FlowRef};
+use crate::kafka::TopicNames;
 use crate::pairing::{OutstandingBudget, TRANSACTIONS_MAX};
 use crate::proxy_header::ProxiedEndpoints;
 use crate::result_cache::TextResultCache;
@@ -236,6 +237,8 @@ pub struct ParserOutput<'a> {
     pub limits: ParserLimits,
     /// Memory for requests beyond [`crate::pairing::OUTSTANDING_MIN`] of a connection; `None`: unlimited.
     pub room: Option<&'a OutstandingBudget>,
+    /// Names of Kafka's topics, learned on all connections of the worker; `None`: none are learned.
+    pub topics: Option<&'a TopicNames>,
     /// Sequence number of the request for the next tuple; TCP only.
     pub request: Option<TcpSeq>,
     /// Set by a parser to be called ([`StreamParser::on_silence`](crate::StreamParser::on_silence)) when
@@ -261,6 +264,7 @@ impl<'a> ParserOutput<'a> {
             counters,
             limits,
             room: None,
+            topics: None,
             request: None,
             wake: None,
             taps,
@@ -288,6 +292,16 @@ impl<'a> ParserOutput<'a> {
     #[must_use]
     pub fn has_variant(&self, variant: u8) -> bool {
         self.taps.iter().any(|tap| tap.variant == variant)
+    }
+
+    /// Sets the names of topics.
+    #[inline]
+    #[must_use]
+    pub fn with_topics(self, topics: &'a TopicNames) -> Self {
+        ParserOutput {
+            topics: Some(topics),
+            ..self
+        }
     }
 
     /// Whether any tap wants this column; allows to skip work for it.

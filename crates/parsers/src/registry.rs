@@ -7,8 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, encrypted, http, interface_counters, memcached, mongodb, mysql, nfs,
-    postgresql, quic, redis, tls,
+    ProtocolDefinition, dns, encrypted, http, interface_counters, kafka, memcached, mongodb, mysql,
+    nfs, postgresql, quic, redis, tls,
 };
 
 /// Input of a parser.
@@ -77,6 +77,10 @@ pub const PARSERS: &[ParserRegistration] = &[
     ParserRegistration {
         schema: postgresql::schema,
         reads: ParserInput::Messages(&postgresql::PROTOCOL, postgresql::ALL),
+    },
+    ParserRegistration {
+        schema: kafka::schema,
+        reads: ParserInput::Messages(&kafka::PROTOCOL, kafka::ALL),
     },
     ParserRegistration {
         schema: mongodb::schema,

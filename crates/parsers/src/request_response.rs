@@ -10,6 +10,7 @@
 use tuple::{FieldId, TupleWriter};
 
 use crate::Direction;
+use crate::kafka::TopicNames;
 use crate::pairing::{ResponseExpectation, ResponseMatch};
 
 mod byte_stream;
@@ -36,6 +37,8 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     /// Field of the time from the last byte of the request to the first byte of a response for which the server waited
     /// ([`RequestResponseProtocol::waits`]): the other times are null then.
     const WAITED_NS: Option<FieldId> = None;
+    /// Field of whether the server waited.
+    const WAITING: Option<FieldId> = None;
     /// Fields of the lengths of request and response.
     const BYTES: [Option<FieldId>; 2] = [None; 2];
 
@@ -110,20 +113,37 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
         ResponseMatch::Maybe
     }
 
-    /// Adds the head of a part of a message to its stored heads. `rest` is the value from [`MessageBoundary::Part`] of the part
-    /// before it, if any. Returns false if a limit hides contents of the head: the tuple is then `gap_body`, and the message is
-    /// counted (`oversized_heads`).
-    fn keep(kept: &mut Vec<u8>, head: &[u8], rest: Option<u64>) -> bool {
-        let _ = rest;
-        let room = Self::KEPT_BYTES_MAX.saturating_sub(kept.len());
-        kept.extend_from_slice(&head[..head.len().min(room)]);
-        true
+    /// Handles the head of each part of a message, in the order of the stream, before the functions below. `rest` is the value from
+    /// [`MessageBoundary::Part`] of the part before it, if any; `topics` are names shared by the connections of a worker.
+    fn read(
+        &mut self,
+        direction: Direction,
+        head: &[u8],
+        rest: Option<u64>,
+        topics: Option<&TopicNames>,
+    ) {
+        let _ = (direction, head, rest, topics);
     }
 
-    /// Whether the server waited for an event before it responded, as the client asked. By their stored heads. `None`: not known,
-    /// so that no time is written.
-    fn waits(request: &[u8], response: &[u8]) -> Option<bool> {
-        let _ = (request, response);
+    /// Adds the head of a part of a message to its stored heads. `rest` is the value from [`MessageBoundary::Part`] of the part
+    /// before it, if any.
+    fn keep(
+        &self,
+        direction: Direction,
+        kept: &mut Vec<u8>,
+        head: &[u8],
+        rest: Option<u64>,
+    ) -> HeadContents {
+        let _ = (direction, rest);
+        let room = Self::KEPT_BYTES_MAX.saturating_sub(kept.len());
+        kept.extend_from_slice(&head[..head.len().min(room)]);
+        HeadContents::Known
+    }
+
+    /// Whether the server waited for an event before it responded, as the client asked. By their stored heads, and the time up to the
+    /// response in nanoseconds, if known. `None`: not known, so that no time is written.
+    fn waits(request: &[u8], response: &[u8], elapsed: Option<i64>) -> Option<bool> {
+        let _ = (request, response, elapsed);
         Some(false)
     }
 
@@ -170,6 +190,17 @@ pub enum MessageBoundary {
     Filler(usize),
     /// No message begins or continues here.
     NoMessage,
+}
+
+/// Whether the contents of a head are known. If not, the tuple is `gap_body`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadContents {
+    /// All of them.
+    Known,
+    /// A limit hides some of them (`oversized_heads`).
+    Limited,
+    /// Some depend on messages that were not seen, or are not understood.
+    Unknown,
 }
 
 /// Whether there are messages other than requests and their responses.

@@ -70,12 +70,20 @@ const IN_BYTES: &[&str] = &[
     "damaged-bit=5%",
 ];
 
-/// Lower minimum for the captures of one parser: connections of redis-benchmark have about ten packets, and the MongoDB server responds
-/// so slowly that the wait for a displaced packet often ends before it arrives.
+/// Lower minimum for the captures of one parser: connections of redis-benchmark have about ten packets, and the MongoDB server and
+/// the Kafka broker respond so slowly that the wait for a displaced packet often ends before it arrives.
 const LESS: &[(&str, &str, usize)] = &[
     ("redis", "shuffle=5ms", 60),
     ("mongodb", "reorder=10%", 85),
     ("mongodb", "all=5%", 90),
+    ("kafka", "reorder=10%", 90),
+];
+
+/// Damage that is not judged for a parser. A client in its capture sent a segment again before it was acknowledged: if the connection
+/// is idle between the two, the second one begins a flow of its own, so that its request is reported again.
+const NOT_JUDGED: &[(&str, &str)] = &[
+    ("kafka", "pause-310000ms=0.2%"),
+    ("kafka", "pause-36000000ms=0.2%"),
 ];
 
 fn check(capture: PathBuf, parser: &str) {
@@ -89,6 +97,9 @@ fn check(capture: PathBuf, parser: &str) {
     );
     let mut failures = Vec::new();
     for (name, found_min) in IMPAIRMENTS {
+        if NOT_JUDGED.contains(&(parser, name)) {
+            continue;
+        }
         let less = LESS
             .iter()
             .find(|(of, impairment, _)| (of, impairment) == (&parser, name));
@@ -178,6 +189,7 @@ fn damaged_bytes_are_discarded_where_checksums_are_verified() {
     check_verified(in_repository("shop/in.pcap"), "memcached");
     check_verified(in_repository("postgresql/in.pcap"), "postgresql");
     check_verified(in_repository("mongodb/in.pcap"), "mongodb");
+    check_verified(in_repository("kafka/in.pcap"), "kafka");
     check_verified(in_repository("redis/in.pcap"), "redis");
     check_verified(in_repository("nfs/in.pcap"), "nfs");
 }
@@ -268,6 +280,12 @@ fn memcached_of_the_shop() {
 #[test]
 fn mongodb() {
     check(in_repository("mongodb/in.pcap"), "mongodb");
+}
+
+#[test]
+fn kafka() {
+    check(in_repository("kafka/in.pcap"), "kafka");
+    check_live("kafka.pcap", "kafka");
 }
 
 #[test]

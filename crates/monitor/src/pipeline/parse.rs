@@ -92,7 +92,10 @@ impl Monitor {
             &mut self.accounting.parsers,
             self.outputs.taps(*protocol),
         );
-        let mut out = out.with_limits(self.limits).with_room(&self.outstanding);
+        let mut out = out
+            .with_limits(self.limits)
+            .with_room(&self.outstanding)
+            .with_topics(&self.topics);
         let direction = direction(side, *asker);
         match input {
             ParserEvent::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),

@@ -137,6 +137,7 @@ impl Monitor {
             outputs,
             limits: config.parsers,
             outstanding: config.outstanding,
+            topics: parsers::kafka::TopicNames::default(),
             networks: VirtualNetworks::default(),
             events: FlowEvents::default(),
             awaited_bytes: 0,

@@ -10,13 +10,15 @@ use crate::forms::Forms;
 use crate::support::{EVERYWHERE, captures};
 use crate::workers::run;
 
-const QUERIES: [&str; 12] = [
+const QUERIES: [&str; 13] = [
     "PARSE flow",
     "PARSE http",
     "PARSE mysql_query",
     "PARSE postgresql",
     "PARSE memcached",
     "PARSE mongodb",
+    // Names of topics are shared by the connections of a worker.
+    "PARSE kafka PROCESS (group-count: group=api, error, quality)",
     "PARSE redis",
     "PARSE rpc",
     "PARSE dns",

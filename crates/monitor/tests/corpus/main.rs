@@ -12,6 +12,7 @@ mod frames;
 mod http;
 mod idle;
 mod invariance;
+mod kafka;
 mod live_clock;
 mod loss;
 mod memcached;

@@ -8,13 +8,14 @@ use crate::support::{Row, captures, run};
 /// Server ports in the corpus.
 const USUAL: &[u16] = &[
     53, 80, 111, 443, 1080, 2049, 3000, 3306, 3307, 4430, 5000, 5001, 5353, 5432, 6379, 6380, 8000,
-    8001, 8080, 8081, 8443, 11211, 11311, 20048, 27017, 33060,
+    8001, 8080, 8081, 8443, 9092, 11211, 11311, 20048, 27017, 33060,
 ];
 
 /// Folders, and the parser for most of their captures.
 const READ: &[(&str, &str)] = &[
     ("captures/dns", "dns"),
     ("captures/http", "http"),
+    ("captures/kafka", "kafka"),
     ("captures/memcached", "memcached"),
     ("captures/mongodb", "mongodb"),
     ("captures/mysql", "mysql_query"),

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use flow::StreamPlace;
 use wire::Timestamp;
 
-use super::{MessageView, RequestResponseProtocol, ServerMessageRole};
-use crate::MessageSpan;
+use super::{HeadContents, MessageView, RequestResponseProtocol, ServerMessageRole};
 use crate::pairing::{MessageCompleteness, RequestMatcher, ResponseMatch, ResponseSlot};
 use crate::resync::ResyncSearch;
+use crate::{Direction, MessageSpan};
 
 /// Part to which the next byte belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,17 +102,24 @@ impl<M: RequestResponseProtocol> ParsedMessage<M> {
         self.head.clear();
     }
 
-    /// Adds a head and the body that follows it; `rest` is the state before the head. Returns false if a limit hides contents.
-    pub fn add(&mut self, head: &[u8], rest: Option<u64>, body: u64) -> bool {
+    /// Adds the head of a part and the body that follows it; `rest` is the state before the head. Returns false if a limit
+    /// hides contents.
+    pub fn add(
+        &mut self,
+        (protocol, direction): (&M, Direction),
+        head: &[u8],
+        rest: Option<u64>,
+        body: u64,
+    ) -> bool {
         self.bytes = self
             .bytes
             .saturating_add(body)
             .saturating_add(head.len() as u64);
-        let is_read = M::keep(&mut self.head, head, rest);
-        if !is_read {
+        let contents = protocol.keep(direction, &mut self.head, head, rest);
+        if contents != HeadContents::Known {
             self.seen.miss(false);
         }
-        is_read
+        contents != HeadContents::Limited
     }
 
     /// The message in the form that `write` reads.

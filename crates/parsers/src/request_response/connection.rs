@@ -250,7 +250,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             MessageStreamState::Inside(rest) => Some(rest),
             _ => None,
         };
-        if lane.state == MessageStreamState::Between {
+        let begins = lane.state == MessageStreamState::Between;
+        self.protocol.read(direction, head, before, out.topics);
+        let lane = self.lane(direction);
+        if begins {
             lane.bytes = length;
             if direction == Direction::ClientToServer {
                 self.release_slots(out);
@@ -262,14 +265,32 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         } else {
             lane.bytes = lane.bytes.saturating_add(length);
         }
-        if let Some(message) = self.message(direction)
-            && !message.add(head, before, part.body)
-        {
-            out.counters.oversized_heads += 1;
-        }
+        self.add(direction, head, before, part.body, out);
         self.extend(direction, span.last);
         self.go_to(direction, part.body, part.rest, out);
         part.head
+    }
+
+    /// Adds a part to the message in progress.
+    fn add(
+        &mut self,
+        direction: Direction,
+        head: &[u8],
+        before: Option<u64>,
+        body: u64,
+        out: &mut ParserOutput<'_>,
+    ) {
+        let transactions = &mut self.transactions;
+        let message = match (direction, self.answering.slot()) {
+            (Direction::ClientToServer, _) => transactions.request_mut(self.request),
+            (Direction::ServerToClient, Some(slot)) => transactions.response_mut(slot),
+            (Direction::ServerToClient, None) => Some(&mut self.unsolicited),
+        };
+        if let Some(message) = message
+            && !message.add((&self.protocol, direction), head, before, body)
+        {
+            out.counters.oversized_heads += 1;
+        }
     }
 
     fn begin(

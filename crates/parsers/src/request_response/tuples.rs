@@ -160,9 +160,12 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
     fn write(&self, out: &mut ParserOutput<'_>) {
         let known = |time: Option<i64>| time.filter(|ns| *ns >= 0);
         let pair = self.request.zip(self.response);
-        let waits = pair.map(|(request, response)| M::waits(&request.head, &response.head));
         let response_time = known(self.response_time());
-        let times = match waits.unwrap_or(Some(false)) {
+        let waits =
+            pair.map(|(request, response)| M::waits(&request.head, &response.head, response_time));
+        // Without the request it is not known whether the server waited.
+        let is_unasked = self.request.is_none() && M::WAITED_NS.is_some();
+        let times = match waits.unwrap_or((!is_unasked).then_some(false)) {
             Some(false) => [
                 (Some(M::RESPONSE_TIME_NS), response_time),
                 (M::TRANSFER_TIME_NS, known(self.transfer_time())),
@@ -181,6 +184,9 @@ impl<M: RequestResponseProtocol> TransactionRow<'_, M> {
                     self.response.map(ParsedMessage::said),
                     w,
                 );
+                if let (Some(field), Some(Some(waits))) = (M::WAITING, waits) {
+                    w.bool(field, waits);
+                }
                 for (field, message) in M::BYTES.iter().zip([self.request, self.response]) {
                     if let (Some(field), Some(m)) = (
                         field,
