@@ -36,7 +36,6 @@ for line in sys.stdin:
         "group": request.get("groupId"),
         "transactional_id": request.get("transactionalId"),
         "error": next((for_code(code).message for code in errors(response)), None),
-        "total_ms": log["totalTimeMs"],
     }
     if api == "PRODUCE":
         row["acks"] = request["acks"]
@@ -49,6 +48,6 @@ for line in sys.stdin:
     if api == "FETCH":
         row["max_wait_ms"], row["min_bytes"] = request["maxWaitMs"], request["minBytes"]
         parts = [part for topic in response["responses"] for part in topic["partitions"]]
-        row["record_bytes"] = sum(part["recordsSizeInBytes"] for part in parts)
+        row["record_bytes"] = sum(part["recordsSizeInBytes"] for part in parts) if parts else None
         row["high_watermark"] = parts[0]["highWatermark"] if len(parts) == 1 and parts[0]["highWatermark"] >= 0 else None
     print(json.dumps({name: value for name, value in row.items() if value is not None}))

@@ -282,8 +282,7 @@ fn mongodb_commands_are_those_of_the_driver() {
     assert_eq!(compressors, BTreeSet::from(names));
 }
 
-/// The requests that the broker logged, in the order of each connection: fields, errors, and a time that is not longer than the
-/// captured one by more than its steps of a millisecond.
+/// The requests that the broker logged, in the order of each connection: fields and errors. Its times end after the last byte was sent.
 #[test]
 fn kafka_requests_are_those_of_the_broker() {
     const FIELDS: [&str; 8] = [
@@ -329,14 +328,6 @@ fn kafka_requests_are_those_of_the_broker() {
             );
         }
         assert_eq!(row["error"], request["error"], "{row}");
-        let time = [&row["total_time_ns"], &row["waited_ns"]]
-            .into_iter()
-            .find_map(Value::as_i64);
-        let millis = request["total_ms"].as_f64().expect("a time");
-        assert!(
-            time.is_none_or(|time| time as f64 / 1e6 + 1.0 >= millis),
-            "{row}: {millis} ms at the broker"
-        );
     }
     assert!(logged.values().all(VecDeque::is_empty), "{logged:?}");
     assert!(compared > 600, "{compared} fields");
