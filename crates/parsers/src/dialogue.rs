@@ -8,7 +8,7 @@ use flow::StreamPlace;
 use tuple::{Batch, DataType, Schema, TupleWriter};
 use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
 
-use crate::kafka::TopicNames;
+use crate::topic_names::TopicNames;
 use crate::{
     Direction, FlowContext, ParserCounters, ParserLimits, ParserOutput, ParserSubscription,
     ProtocolDefinition, StreamGap, StreamParser, StreamSegment,

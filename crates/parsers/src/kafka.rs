@@ -24,7 +24,6 @@ mod header;
 mod tables;
 #[cfg(test)]
 mod tests;
-mod topics;
 mod walk;
 mod write;
 
@@ -35,8 +34,8 @@ use self::columns::{
 use self::connection::KafkaConnection;
 use self::digest::DigestView;
 use self::header::{HeaderRead, LENGTH, MESSAGE_BYTES_MIN, RequestHeader};
-pub use self::topics::TopicNames;
 use self::walk::{Walk, WalkPart};
+pub use crate::topic_names::TopicNames;
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;

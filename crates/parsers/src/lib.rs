@@ -28,6 +28,7 @@ pub mod resync;
 mod sql;
 pub mod template;
 pub mod template_with_ids;
+mod topic_names;
 mod write_boundaries;
 
 pub mod dns;

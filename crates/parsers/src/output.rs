@@ -6,10 +6,10 @@ use wire::{IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
 use crate::flow_context::{FlowContext, FlowFacts, FlowRef};
-use crate::kafka::TopicNames;
 use crate::pairing::{OutstandingBudget, TRANSACTIONS_MAX};
 use crate::proxy_header::ProxiedEndpoints;
 use crate::result_cache::TextResultCache;
+use crate::topic_names::TopicNames;
 
 /// Direction of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

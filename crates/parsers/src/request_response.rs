@@ -10,8 +10,8 @@
 use tuple::{FieldId, TupleWriter};
 
 use crate::Direction;
-use crate::kafka::TopicNames;
 use crate::pairing::{ResponseExpectation, ResponseMatch};
+use crate::topic_names::TopicNames;
 
 mod byte_stream;
 mod connection;

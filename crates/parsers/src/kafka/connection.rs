@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use super::digest::{Digest, DigestNumber, DigestText};
 use super::fetch_session::{FetchSession, FetchedTopic};
 use super::header::{self, HeaderRead, RequestHeader};
-use super::topics::TopicNames;
 use super::walk::{FieldSlot, Walk, WalkEvent, WalkStep};
 use crate::Direction;
+use crate::topic_names::TopicNames;
 
 /// Maximum number of outstanding requests whose responses are read.
 const OUTSTANDING_MAX: usize = 4096;

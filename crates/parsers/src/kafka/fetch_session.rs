@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::digest::{Digest, DigestNumber, DigestText};
-use super::topics::TopicNames;
+use crate::topic_names::TopicNames;
 
 /// Maximum number of partitions; larger sessions are not known.
 const PARTITIONS_MAX: usize = 16_384;

@@ -1,4 +1,4 @@
-//! Names of topics by their identifiers, learned from responses to Metadata and CreateTopics. Identifiers are random numbers of 122
+//! Names of Kafka topics by their identifiers, learned from responses to Metadata and CreateTopics. Identifiers are random numbers of 122
 //! bits, so that all connections of a worker share them.
 
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ pub struct TopicNames(RefCell<HashMap<[u8; 16], Box<[u8]>>>);
 
 impl TopicNames {
     /// Records a name.
-    pub(super) fn learn(&self, id: [u8; 16], name: &[u8]) {
+    pub(crate) fn learn(&self, id: [u8; 16], name: &[u8]) {
         let mut names = self.0.borrow_mut();
         if id != [0; 16] && (names.len() < NAMES_MAX || names.contains_key(&id)) {
             let known = names.entry(id).or_default();
@@ -25,7 +25,7 @@ impl TopicNames {
     }
 
     /// Calls `with` with the name of a topic, if known.
-    pub(super) fn with_name<T>(&self, id: &[u8; 16], with: impl FnOnce(Option<&[u8]>) -> T) -> T {
+    pub(crate) fn with_name<T>(&self, id: &[u8; 16], with: impl FnOnce(Option<&[u8]>) -> T) -> T {
         with(self.0.borrow().get(id).map(|name| &**name))
     }
 }
