@@ -42,6 +42,7 @@ pub use packet_file::{PacketFile, PacketRotation};
 pub use packet_sink::{PacketFileCounts, PacketSink};
 pub use source::{PacketSource, SourceCounters, SourceError};
 pub use sys::huge_pages::HugePages;
+pub use sys::memory_lock::lock_memory;
 pub use sys::prefetch;
 pub use sys::tap::TapInterface;
 

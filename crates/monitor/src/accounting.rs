@@ -44,10 +44,44 @@ pub struct PacketAccounting {
     pub parsers: ParserCounters,
     /// Ended flows whose payload was examined but not parsed.
     pub unread: UnreadFlows,
+    /// TLS connections to decrypt.
+    pub tls: TlsAccounting,
     /// Export messages in the packets.
     pub exports: ExportAccounting,
     /// Tuples written.
     pub tuples: u64,
+}
+
+/// TLS connections of a run with keys. A connection counts once, except `decrypted`, which includes those that became
+/// unreadable later.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsAccounting {
+    /// Connections whose keys were found.
+    pub decrypted: u64,
+    /// Connections without keys.
+    pub keys_missing: u64,
+    /// Connections by cipher suite, or version, that is not supported.
+    pub unsupported: BTreeMap<&'static str, u64>,
+    /// Connections that could not be read although they may have keys: bytes of their hellos are missing, or the keys do
+    /// not fit.
+    pub unreadable: u64,
+    /// Records found again after a gap.
+    pub resyncs: u64,
+    /// Records with data that no key fits.
+    pub sealed_records: u64,
+}
+
+impl TlsAccounting {
+    fn add(&mut self, other: &TlsAccounting) {
+        self.decrypted += other.decrypted;
+        self.keys_missing += other.keys_missing;
+        for (name, flows) in &other.unsupported {
+            *self.unsupported.entry(name).or_default() += flows;
+        }
+        self.unreadable += other.unreadable;
+        self.resyncs += other.resyncs;
+        self.sealed_records += other.sealed_records;
+    }
 }
 
 /// Flows that no parser read.
@@ -134,6 +168,7 @@ impl PacketAccounting {
         }
         self.unread.unknown += other.unread.unknown;
         self.unread.silent += other.unread.silent;
+        self.tls.add(&other.tls);
         self.exports.add(&other.exports);
         self.tuples += other.tuples;
     }

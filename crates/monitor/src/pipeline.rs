@@ -14,6 +14,7 @@ mod parse;
 mod setup;
 mod silences;
 mod slow_path;
+mod tls_stream;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrayvec::ArrayVec;
 use flow::{FastPathSegment, FlowEvents, FlowIdx, FlowTable, HashedKey};
 use parsers::flow_level::flow_record;
+use parsers::tls_decrypt::TlsKeyStore;
 use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap, StreamSegment};
 use plan::slice::share;
 use wire::{CapturedPacket, Timestamp, Tunnel};
@@ -67,6 +69,10 @@ pub struct Monitor {
     adaptive: AdaptiveSampler,
     /// The slice of flows that switches copy; `None` if it never changes.
     slice: Option<SharedSlice>,
+    /// Keys of TLS connections to decrypt.
+    keys: Option<Arc<TlsKeyStore>>,
+    /// Whether a stream of a decrypted connection is being parsed: its plaintext, or its records.
+    is_inside_tls: bool,
     events: FlowEvents,
     /// Bytes held for protocol recognition beyond the limit of each flow.
     awaited_bytes: usize,

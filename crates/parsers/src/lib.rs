@@ -43,6 +43,7 @@ pub mod postgresql;
 pub mod quic;
 pub mod redis;
 pub mod tls;
+pub mod tls_decrypt;
 
 pub use flow_context::{FlowContext, FlowFacts, FlowRef};
 pub use message::{MessageSpan, StreamGap, StreamSegment};
@@ -50,7 +51,7 @@ pub use output::{
     ColumnSet, Direction, ParserCounters, ParserLimits, ParserOutput, ParserSubscription,
     TupleQuality,
 };
-pub use probing::{FlowProtocol, ProbeBuffer};
+pub use probing::{DecryptedFlow, FlowProtocol, ProbeBuffer};
 pub use protocol::{
     ProbeContext, ProbeResult, ProtocolDefinition, SILENCE_NS, StreamEnd, StreamParser,
 };

@@ -17,6 +17,7 @@ use wire::{FlowSide, IpProtocol, Timestamp};
 
 use crate::application::{RecognitionLevel, Signature, TransportSet};
 use crate::proxy_header::ProxiedEndpoints;
+use crate::tls_decrypt::TlsSession;
 use crate::{
     Direction, ParserOutput, ProbeContext, ProbeResult, ProtocolDefinition, StreamGap,
     StreamParser, StreamSegment,
@@ -52,6 +53,20 @@ pub enum FlowProtocol {
     },
     /// The protocol is not one of those to parse.
     Ignored,
+    /// TLS whose plaintext has a protocol of its own.
+    Decrypting(Box<DecryptedFlow>),
+}
+
+/// A TLS connection that is decrypted.
+pub struct DecryptedFlow {
+    /// Decryption.
+    pub session: TlsSession,
+    /// The client's side.
+    pub asker: FlowSide,
+    /// Protocol of the encrypted stream: TLS itself.
+    pub outer: FlowProtocol,
+    /// Protocol of the plaintext.
+    pub inner: FlowProtocol,
 }
 
 /// Held bytes of a flow whose protocol is unknown.

@@ -121,6 +121,7 @@ impl MemoryDivision {
                 taps: monitor.taps.clone(),
                 slice: monitor.slice.clone(),
                 exports: monitor.exports.clone(),
+                keys: monitor.keys.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::FlowTableConfig {
                     room: self.flow_bytes.map_or_else(

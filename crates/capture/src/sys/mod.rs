@@ -10,6 +10,7 @@ pub(crate) mod dpdk;
 pub(crate) mod ethtool;
 pub(crate) mod huge_pages;
 pub(crate) mod interfaces;
+pub(crate) mod memory_lock;
 pub(crate) mod packet_socket;
 pub(crate) mod poll;
 pub(crate) mod privileges;

@@ -46,6 +46,7 @@ impl Monitor {
             FlowProtocol::Parsing { doubt, .. } if doubt.is_open() => {
                 self.review(idx, side, &input)
             }
+            FlowProtocol::Decrypting(_) => return self.parse_tls(idx, side, input),
             _ => {}
         }
         self.deliver(idx, side, input);
@@ -124,6 +125,13 @@ impl Monitor {
                 return;
             }
             state.stream = FlowProtocol::Ignored;
+            self.stop_reading(idx);
+        }
+    }
+
+    /// Ends the delivery of a flow's bytes, unless they are those of a decrypted connection.
+    pub(super) fn stop_reading(&mut self, idx: FlowIdx) {
+        if !self.is_inside_tls {
             self.table.ignore_payload(idx);
             self.table.set_state_bytes(idx, 0);
         }
@@ -188,6 +196,9 @@ impl Monitor {
             self.go_on_probing(idx, probing);
             return None;
         };
+        if self.keys.is_some() && self.begins_tls(idx, side, segment, &probing) {
+            return None;
+        }
         let room = AWAITED_BYTES_MAX.saturating_sub(self.awaited_bytes);
         match probing.on_bytes(side, segment, about, self.outputs.candidates(room)) {
             Ok(None) => {
@@ -200,8 +211,7 @@ impl Monitor {
                 if let Some(asker) = probing.asker() {
                     self.heed_asker(idx, asker, about);
                 }
-                self.table.ignore_payload(idx);
-                self.table.set_state_bytes(idx, 0);
+                self.stop_reading(idx);
                 None
             }
             Ok(Some(found)) => {
@@ -294,7 +304,7 @@ impl Monitor {
     }
 
     /// Stores the contents of a PROXY protocol header if a column needs them.
-    fn heed_header(&mut self, idx: FlowIdx, probing: &ProbeBuffer) {
+    pub(super) fn heed_header(&mut self, idx: FlowIdx, probing: &ProbeBuffer) {
         self.accounting.parsers.unrecognized_bytes += probing.passed_over();
         if let Some(proxied) = probing.proxied().filter(|_| self.asks.proxied) {
             self.table
@@ -316,7 +326,7 @@ impl Monitor {
     }
 
     /// Sets the client found by recognition, unless a SYN determined it.
-    fn heed_asker(&mut self, idx: FlowIdx, asker: FlowSide, about: ProbeFlow) {
+    pub(super) fn heed_asker(&mut self, idx: FlowIdx, asker: FlowSide, about: ProbeFlow) {
         if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
         }
@@ -349,7 +359,7 @@ impl Monitor {
 
     /// Ends the recognition of an idle or closed flow. Returns true if its protocol stays unknown and the
     /// flow is unread.
-    fn end_probing(&mut self, idx: FlowIdx) -> bool {
+    pub(super) fn end_probing(&mut self, idx: FlowIdx) -> bool {
         let stream = &mut self.table.state_mut(idx).stream;
         if !matches!(stream, FlowProtocol::Probing(_)) {
             return false;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use flow::{FlowEvents, FlowTable};
 use parsers::flow_level::flow_record;
+use parsers::tls_decrypt::TlsKeyStore;
 use plan::{MonitorSpec, SampleMode};
 use tuple::AgentOrigin;
 use wire::Timestamp;
@@ -38,6 +39,8 @@ pub struct MonitorConfig {
     pub slice: Option<SharedSlice>,
     /// Reading of export messages.
     pub exports: ExportConfig,
+    /// Keys of TLS connections to decrypt.
+    pub keys: Option<Arc<TlsKeyStore>>,
     /// Origin columns of the tuples.
     pub origin: Arc<AgentOrigin>,
 }
@@ -57,6 +60,7 @@ impl Default for MonitorConfig {
             taps: None,
             slice: None,
             exports: ExportConfig::default(),
+            keys: None,
             origin: Arc::default(),
         }
     }
@@ -78,6 +82,7 @@ impl MonitorConfig {
             taps: self.taps.clone(),
             slice: self.slice.clone(),
             exports: self.exports.clone(),
+            keys: self.keys.clone(),
             origin: self.origin.clone(),
         }
     }
@@ -133,6 +138,8 @@ impl Monitor {
             exports,
             adaptive: AdaptiveSampler::new(flow.tcp_idle_ns, flow.udp_idle_ns),
             slice: config.slice.filter(|_| adapts),
+            keys: config.keys,
+            is_inside_tls: false,
             table: FlowTable::new(flow),
             outputs,
             limits: config.parsers,

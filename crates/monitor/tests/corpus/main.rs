@@ -30,5 +30,6 @@ mod roles;
 mod support;
 mod taps;
 mod tls;
+mod tls_keys;
 mod tunnels;
 mod workers;

@@ -2,11 +2,15 @@
 //! is opened from flags of its own and in two phases; a started source is a [`runner::TupleFeed`], or the workers of a
 //! [`QueryRun`]. Rows of a server are not a source: the server plans and runs the query (`client/`).
 
+use std::path::Path;
+use std::sync::Arc;
+
 use anyhow::Context;
 use capture::live::StopSignal;
 use monitor::JobInput;
 use monitor::exports::ExportConfig;
 use monitor::job::JobConfig;
+use parsers::tls_decrypt::TlsKeyStore;
 use plan::{MonitorSpec, Plan, SampleMode};
 use planner::{PlanOptions, exported_query};
 use query::CheckedQuery;
@@ -24,12 +28,13 @@ use crate::network::{self, exports::ExportReceiver, plan::NetworkPlan};
 use crate::process::failure::wrong_flags;
 use crate::process::output;
 use crate::run::packet_writer;
+use crate::source::tls_keys::{self, KeyArrival};
 use crate::source::{packet_input, recording_replay};
 
 /// An open source.
 pub enum QuerySource {
-    /// Packets, and the files for reading them as export messages.
-    Packets(JobInput, ExportConfig),
+    /// Packets, the files for reading them as export messages, and keys of TLS connections.
+    Packets(JobInput, ExportConfig, Option<Arc<TlsKeyStore>>),
     /// A recording.
     Recording(Box<ReplayRun>),
     /// Published results on Kafka.
@@ -54,6 +59,7 @@ impl QuerySource {
             query = exported_query::of(query, options).map_err(wrong_flags)?;
         }
         check_goal(&query, flags)?;
+        check_keys(flags)?;
         let budget = query.budget;
         let is_filtered = query.filter.is_some();
         if let Some(brokers) = &flags.bus.kafka {
@@ -94,7 +100,8 @@ impl QuerySource {
                 let workers = workers(flags, is_filtered);
                 let input =
                     packet_input::open(&flags.read, &flags.live, workers, &plan.monitor, stop)?;
-                QuerySource::Packets(input, export_config(flags, &plan.monitor)?)
+                let exports = export_config(flags, &plan.monitor)?;
+                QuerySource::Packets(input, exports, tls_keys(flags)?)
             }
         };
         Ok((plan, source))
@@ -129,9 +136,10 @@ impl QuerySource {
     ) -> anyhow::Result<QueryRun> {
         let bytes_max = config.stream.window_bytes_max;
         Ok(match self {
-            QuerySource::Packets(input, exports) => {
+            QuerySource::Packets(input, exports, keys) => {
                 let mut config = config.clone();
                 config.monitor.exports = exports;
+                config.monitor.keys = keys;
                 QueryRun::start(plan, &config, input).context("cannot start the workers")?
             }
             QuerySource::Recording(replay) => {
@@ -155,6 +163,34 @@ impl QuerySource {
             QuerySource::Exports(receiver, stop) => receiver.start(plan, config, telling, &stop)?,
         })
     }
+}
+
+/// Keys are for packets that this process reads.
+fn check_keys(flags: &WorkFlags) -> anyhow::Result<()> {
+    let reads_packets = flags.bus.kafka.is_none()
+        && flags.network.network.is_none()
+        && !recording_replay::asked(&flags.read)?
+        && !flags.live.reads_exports()?;
+    if !flags.keys.is_empty() && !reads_packets {
+        return Err(wrong_flags(
+            "--keys is for packets that this process reads; monitors in a network, agents, and recordings take no keys",
+        ));
+    }
+    Ok(())
+}
+
+/// Opens the keys of TLS connections, if there are any.
+fn tls_keys(flags: &WorkFlags) -> anyhow::Result<Option<Arc<TlsKeyStore>>> {
+    if flags.keys.is_empty() {
+        return Ok(None);
+    }
+    let is_growing = flags.live.is_live() || flags.read.iter().any(|path| path == Path::new("-"));
+    let arrival = if is_growing {
+        KeyArrival::Growing(u64::try_from(flags.key_wait).unwrap_or(0))
+    } else {
+        KeyArrival::Complete
+    };
+    tls_keys::open(&flags.keys, arrival).map(Some)
 }
 
 /// Opens the files for reading export messages.

@@ -6,3 +6,4 @@ pub mod packet_input;
 pub mod period;
 pub mod recording_replay;
 pub mod server_tap;
+pub mod tls_keys;

@@ -14,8 +14,12 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 pub mod kind {
     pub const CLIENT_HELLO: u8 = 1;
     pub const SERVER_HELLO: u8 = 2;
+    pub const END_OF_EARLY_DATA: u8 = 5;
+    pub const ENCRYPTED_EXTENSIONS: u8 = 8;
     pub const CERTIFICATE: u8 = 11;
     pub const SERVER_HELLO_DONE: u8 = 14;
+    pub const FINISHED: u8 = 20;
+    pub const KEY_UPDATE: u8 = 24;
 }
 
 /// A complete message, as far as it was captured.

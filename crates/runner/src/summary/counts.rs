@@ -56,6 +56,24 @@ pub fn fragments(a: &PacketAccounting) -> Counts {
     ]
 }
 
+pub fn tls_counts(of: &monitor::accounting::TlsAccounting) -> Counts {
+    let monitor::accounting::TlsAccounting {
+        decrypted,
+        keys_missing,
+        unsupported: _,
+        unreadable,
+        resyncs,
+        sealed_records,
+    } = *of;
+    vec![
+        ("decrypted", decrypted),
+        ("keys_missing", keys_missing),
+        ("unreadable", unreadable),
+        ("resyncs", resyncs),
+        ("sealed_records", sealed_records),
+    ]
+}
+
 pub fn losses(source: &capture::SourceCounters) -> Counts {
     vec![("buffer_overflows", source.buffer_overflows)]
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::counts::{
     Counts, closed, export_trouble, exports, filtered, flow_counts, fragments, parser_counts,
-    protocols, stream_counts, tap_counts, undecodable,
+    protocols, stream_counts, tap_counts, tls_counts, undecodable,
 };
 use super::rate;
 use super::{InputError, RunSummary, SUMMARY_FORMAT};
@@ -74,6 +74,7 @@ impl RunSummary {
             "capture_loss": a.flows.capture_loss().share(),
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
+            "tls": (a.tls != monitor::accounting::TlsAccounting::default()).then(|| tls_value(&a.tls)),
             "exports": (!a.exports.is_empty()).then(|| exports_value(&a.exports)),
             "tuples": a.tuples,
             "replayed": self.replayed().map(|r| json!({
@@ -115,6 +116,12 @@ impl RunSummary {
         value["limits"] = limits::json(&value);
         value
     }
+}
+
+fn tls_value(of: &monitor::accounting::TlsAccounting) -> Value {
+    let mut value = object(&tls_counts(of));
+    value.insert("unsupported".into(), json!(of.unsupported));
+    value.into()
 }
 
 fn exports_value(of: &ExportAccounting) -> Value {

@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use monitor::accounting::TlsAccounting;
 use monitor::sampling_control::RateHistory;
 use monitor::{ExportAccounting, ExporterState};
 use sinks::{DisplayZone, units};
 
 use super::counts::{
     Counts, export_trouble, exports, filtered, flow_trouble, fragments, losses, parser_trouble,
-    protocols, stream_trouble, tap_counts, undecodable,
+    protocols, stream_trouble, tap_counts, tls_counts, undecodable,
 };
 use super::line::Line;
 use super::rate;
@@ -105,6 +106,9 @@ impl RunSummary {
         }
         if let Some(loss) = capture_loss(&a.flows) {
             lines.push(("capture loss", None, loss));
+        }
+        if let Some(line) = tls(&a.tls) {
+            lines.push(line);
         }
         let trouble = listed(&parser_trouble(&a.parsers));
         if !trouble.is_empty() {
@@ -454,4 +458,13 @@ fn aligned(lines: &[(&str, Option<u64>, String)]) -> String {
         format!("{}\n", line.trim_end())
     };
     lines.iter().map(line).collect()
+}
+
+/// Decrypted connections, and the reasons for others.
+fn tls(of: &TlsAccounting) -> Option<(&'static str, Option<u64>, String)> {
+    let mut notes = tls_counts(of);
+    notes.retain(|(name, _)| *name != "decrypted");
+    let unsupported = of.unsupported.iter().map(|(name, flows)| (*name, *flows));
+    notes.extend(unsupported);
+    (*of != TlsAccounting::default()).then(|| ("decrypted", Some(of.decrypted), listed(&notes)))
 }

@@ -120,6 +120,7 @@ impl LimitFlags {
             taps,
             slice,
             exports,
+            keys,
             origin,
         } = monitor::MonitorConfig::default();
         monitor::MonitorConfig {
@@ -135,6 +136,7 @@ impl LimitFlags {
             taps,
             slice,
             exports,
+            keys,
             origin,
             flow: flow::FlowTableConfig {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),

@@ -98,6 +98,16 @@ pub struct WorkFlags {
     #[command(flatten)]
     pub live: LiveFlags,
 
+    /// Keys of TLS connections to decrypt: an NSS key log (SSLKEYLOGFILE), a named pipe, or a folder of key logs;
+    /// repeatable, and followed while packets are captured
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::AnyPath, help_heading = "Input")]
+    pub keys: Vec<PathBuf>,
+
+    /// Time for which a connection of a live capture or pipe waits for its keys
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration, requires = "keys")]
+    #[arg(help_heading = "Tuning")]
+    pub key_wait: i64,
+
     /// Capture filter; the same as --capture-filter
     #[arg(value_name = "FILTER", index = 2)]
     pub words: Vec<String>,
