@@ -7,6 +7,7 @@ use crate::pcap_file::PcapFile;
 use crate::pcapng::PcapNg;
 use crate::records::{RecordSink, RecordStop};
 use crate::unsupported_formats;
+use zeroize::Zeroizing;
 
 /// A capture file format with its state.
 pub(crate) enum CaptureFormat {
@@ -96,6 +97,24 @@ impl CaptureFormat {
             CaptureFormat::Pcap(pcap) => pcap.nanosecond_fractions(),
             CaptureFormat::PcapNg(pcapng) => pcapng.nanosecond_fractions(),
             CaptureFormat::Undetected => 0,
+        }
+    }
+
+    /// Requests key logs from a file whose first bytes are `window`. Returns whether it may have some.
+    pub fn keep_key_logs(&mut self, window: &[u8]) -> bool {
+        let Some((CaptureFormat::PcapNg(mut pcapng), _)) = Self::detect(window) else {
+            return false;
+        };
+        pcapng.take_key_logs();
+        *self = CaptureFormat::PcapNg(pcapng);
+        true
+    }
+
+    /// As [`PcapNg::take_key_logs`].
+    pub fn take_key_logs(&mut self) -> Vec<Zeroizing<Vec<u8>>> {
+        match self {
+            CaptureFormat::PcapNg(pcapng) => pcapng.take_key_logs(),
+            _ => Vec::new(),
         }
     }
 

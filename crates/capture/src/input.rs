@@ -106,6 +106,11 @@ impl CaptureInput {
         }
     }
 
+    /// Requests key logs, before the first read. Returns whether the file may have some.
+    pub fn keep_key_logs(&mut self) -> bool {
+        self.format.keep_key_logs(self.window.bytes())
+    }
+
     pub fn format(&mut self) -> &mut CaptureFormat {
         &mut self.format
     }

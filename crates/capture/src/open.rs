@@ -76,6 +76,14 @@ pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn P
     )
 }
 
+/// A capture file before its first packet; `None` if it cannot be opened, or is no capture.
+pub(crate) fn input(path: &Path) -> Option<CaptureInput> {
+    let window = open_window(path, 1, &StopSignal::default()).ok()?;
+    let mut input = CaptureInput::new(path, window);
+    input.check_head().ok()?;
+    Some(input)
+}
+
 fn why(e: &io::Error) -> String {
     match e.kind() {
         ErrorKind::NotFound => "no such file".into(),

@@ -1,6 +1,6 @@
 //! pcapng files (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>): sections in either byte order,
-//! their interfaces, packets in enhanced, simple, and obsolete blocks, host names, and interface statistics. Other
-//! blocks, including decryption secrets and custom ones, are skipped. A simple packet block has no time and gets that
+//! their interfaces, packets in enhanced, simple, and obsolete blocks, host names, and interface statistics. Decryption
+//! secrets are read on request only. Other blocks, including custom ones, are skipped. A simple packet block has no time and gets that
 //! of the previous packet.
 
 mod fast_path;
@@ -8,6 +8,7 @@ mod fast_path;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{LinkType, Timestamp};
+use zeroize::Zeroizing;
 
 use crate::records::{PacketLengths, RECORD_MAX, RecordSink, RecordStop};
 use crate::sys;
@@ -22,6 +23,9 @@ const SIMPLE_PACKET: u32 = 3;
 const NAME_RESOLUTION: u32 = 4;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
+const DECRYPTION_SECRETS: u32 = 10;
+/// Type of secrets: an NSS key log.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
 
 /// Maximum interfaces stored per section.
 const INTERFACES_MAX: usize = 1 << 16;
@@ -42,6 +46,8 @@ pub(crate) struct PcapNg {
     lost_in_closed_sections: Option<u64>,
     names: Vec<(IpAddr, String)>,
     names_seen: usize,
+    /// Key logs read since the last call, if they are requested.
+    key_logs: Option<Vec<Zeroizing<Vec<u8>>>>,
     /// As [`crate::source::SourceCounters::nanosecond_fractions`].
     finer: u64,
 }
@@ -119,6 +125,7 @@ impl PcapNg {
             lost_in_closed_sections: None,
             names: Vec::new(),
             names_seen: 0,
+            key_logs: None,
             finer: 0,
         })
     }
@@ -194,6 +201,7 @@ impl PcapNg {
             INTERFACE_DESCRIPTION => self.interface(body)?,
             INTERFACE_STATISTICS => self.statistics(body),
             NAME_RESOLUTION => self.name_records(body),
+            DECRYPTION_SECRETS => self.secrets(body),
             _ => (),
         }
         Ok(len)
@@ -380,6 +388,20 @@ impl PcapNg {
                 self.names.push((addr, name.to_owned()));
             }
         }
+    }
+
+    fn secrets(&mut self, body: PcapngBlockBody<'_>) {
+        if let Some(key_logs) = &mut self.key_logs
+            && let Some(([TLS_KEY_LOG, len], data)) = body.words()
+            && let Some(text) = data.get(..len as usize)
+        {
+            key_logs.push(Zeroizing::new(text.to_vec()));
+        }
+    }
+
+    /// Key logs read since the last call, and from the first call on.
+    pub fn take_key_logs(&mut self) -> Vec<Zeroizing<Vec<u8>>> {
+        self.key_logs.replace(Vec::new()).unwrap_or_default()
     }
 
     /// As [`crate::format::CaptureFormat::cut`].

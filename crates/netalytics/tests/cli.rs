@@ -16,6 +16,8 @@ mod configuration;
 mod connections;
 #[path = "cli/discover.rs"]
 mod discover;
+#[path = "cli/encrypted.rs"]
+mod encrypted;
 #[path = "cli/explain.rs"]
 mod explain;
 #[path = "cli/exporters.rs"]

@@ -1,10 +1,12 @@
 //! TLS connections to decrypt: the encrypted stream goes to the parser of handshakes, the plaintext through protocol
 //! recognition to the parser of its protocol.
 
+use std::sync::Arc;
+
 use flow::FlowIdx;
 use parsers::probing::{ProbeFlow, direction};
 use parsers::tls_decrypt::{
-    TlsInput, TlsOutcome, TlsPlaintextSink, TlsSession, begins_with_client_hello,
+    TlsInput, TlsKeyStore, TlsOutcome, TlsPlaintextSink, TlsSession, begins_with_client_hello,
 };
 use parsers::{
     DecryptedFlow, Direction, FlowProtocol, ProbeBuffer, StreamEnd, StreamGap, StreamSegment,
@@ -56,7 +58,9 @@ impl Monitor {
         probing: &ProbeBuffer,
     ) -> bool {
         let about = ProbeFlow::from(&self.table.flow(idx));
-        let Some(store) = self.keys.clone().filter(|_| !self.is_inside_tls) else {
+        let is_inside = self.is_inside_tls;
+        let has_keys = |store: &Arc<TlsKeyStore>| store.generation() > 0 && !is_inside;
+        let Some(store) = self.keys.clone().filter(has_keys) else {
             return false;
         };
         if about.transport != IpProtocol::TCP

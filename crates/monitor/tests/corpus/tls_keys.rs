@@ -215,3 +215,53 @@ fn lost_packets_leave_no_wrong_pairs_and_records_are_found_again() {
         assert!(resyncs > 0);
     }
 }
+
+#[test]
+fn connections_wait_for_keys_that_arrive_after_their_handshake() {
+    let ports = |wait_ns| {
+        let store = Arc::new(TlsKeyStore::new(|_| {}));
+        store.set_wait(wait_ns);
+        store.add_lines(b"");
+        let schema = (parsers::registry::find("http").expect("a parser").schema)();
+        let spec = MonitorSpec {
+            parsers: vec![ParserUse::all_columns(Arc::new(schema))],
+            ..MonitorSpec::default()
+        };
+        let config = MonitorConfig {
+            keys: Some(store.clone()),
+            ..MonitorConfig::default()
+        };
+        let mut monitor = Monitor::new(&spec, config);
+        let mut source = capture::open(&[folder().join("in.pcap")]);
+        let mut block = capture::PacketBlock::default();
+        let mut batches = Vec::new();
+        let mut keys = std::fs::read(folder().join("keys.log")).expect("the key log");
+        while source.next_block(&mut block) {
+            for packet in block.packets() {
+                let _ = monitor.on_block(std::iter::once(packet), None, &mut batches);
+                // The third connection with data has begun.
+                if packet.ts.0 > START_NS + 900_000_000 {
+                    store.add_lines(&std::mem::take(&mut keys));
+                }
+            }
+        }
+        monitor.finish(&mut batches);
+        let rows = batches.iter().flat_map(|(_, batch)| rows(batch));
+        let mut ports: BTreeMap<String, usize> = BTreeMap::new();
+        for row in rows {
+            *ports
+                .entry(cell(&row, "client_port").to_owned())
+                .or_default() += 1;
+        }
+        ports
+    };
+    let (waiting, hasty) = (ports(1_000_000_000), ports(0));
+    let gained: Vec<_> = waiting
+        .iter()
+        .filter(|(port, _)| !hasty.contains_key(*port))
+        .collect();
+    assert!(matches!(gained[..], [(_, 2)]), "{gained:?}");
+}
+
+/// Time of the capture's first packet.
+const START_NS: i64 = 1_795_936_576_495_638_000;

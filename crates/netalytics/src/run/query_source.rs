@@ -182,7 +182,8 @@ fn check_keys(flags: &WorkFlags) -> anyhow::Result<()> {
 /// Opens the keys of TLS connections, if there are any.
 fn tls_keys(flags: &WorkFlags) -> anyhow::Result<Option<Arc<TlsKeyStore>>> {
     if flags.keys.is_empty() {
-        return Ok(None);
+        let has_files = !flags.read.is_empty();
+        return Ok(has_files.then(|| tls_keys::of_captures(&flags.read)));
     }
     let is_growing = flags.live.is_live() || flags.read.iter().any(|path| path == Path::new("-"));
     let arrival = if is_growing {
@@ -190,7 +191,7 @@ fn tls_keys(flags: &WorkFlags) -> anyhow::Result<Option<Arc<TlsKeyStore>>> {
     } else {
         KeyArrival::Complete
     };
-    tls_keys::open(&flags.keys, arrival).map(Some)
+    tls_keys::open(&flags.keys, &flags.read, arrival).map(Some)
 }
 
 /// Opens the files for reading export messages.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::Context;
+use capture::KeyLogSearch;
 use parsers::tls_decrypt::TlsKeyStore;
 use zeroize::Zeroizing;
 
@@ -31,17 +32,28 @@ pub enum KeyArrival {
     Growing(u64),
 }
 
-/// Opens the key logs `paths`, reads what they have, and follows those that may grow.
+/// Opens the key logs `paths`, reads what they and the captures have, and follows those that may grow.
 ///
 /// # Errors
 /// A path that cannot be opened or read.
-pub fn open(paths: &[PathBuf], arrival: KeyArrival) -> anyhow::Result<Arc<TlsKeyStore>> {
-    let store = Arc::new(TlsKeyStore::new(capture::lock_memory));
+pub fn open(
+    paths: &[PathBuf],
+    captures: &[PathBuf],
+    arrival: KeyArrival,
+) -> anyhow::Result<Arc<TlsKeyStore>> {
+    let store = of_captures(captures);
     let mut logs = KeyLogs::default();
     for path in paths {
+        if is_pcapng(path) {
+            let whole = KeyLogSearch::Whole;
+            capture::key_logs(path, whole, |key_log| store.add_lines(&key_log));
+            continue;
+        }
         logs.add(path, arrival)
             .with_context(|| format!("cannot read the keys in {}", path.display()))?;
     }
+    // The store is in use even if it has no key.
+    store.add_lines(&[]);
     logs.read(&store)?;
     let unknown = store.counters().unknown_lines;
     if unknown > 0 {
@@ -54,6 +66,24 @@ pub fn open(paths: &[PathBuf], arrival: KeyArrival) -> anyhow::Result<Arc<TlsKey
         logs.end(&store);
     }
     Ok(store)
+}
+
+/// Keys that the captures `paths` contain; an empty store decrypts nothing.
+pub fn of_captures(paths: &[PathBuf]) -> Arc<TlsKeyStore> {
+    let store = TlsKeyStore::new(capture::lock_memory);
+    for path in paths {
+        let search = KeyLogSearch::FromBeginning;
+        capture::key_logs(path, search, |key_log| store.add_lines(&key_log));
+    }
+    Arc::new(store)
+}
+
+/// Whether a regular file is a pcapng file.
+fn is_pcapng(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let is_read = path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok());
+    is_read && magic == [0x0a, 0x0d, 0x0d, 0x0a]
 }
 
 /// Reads key logs until the run drops the store.
