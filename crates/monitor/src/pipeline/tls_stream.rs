@@ -105,6 +105,7 @@ impl Monitor {
                 let now = self.table.flow(idx).last_ts();
                 self.decrypt(idx, side, (TlsInput::End(end), now), &mut flow);
             }
+            ParserEvent::Silence(_) => self.parse_outer(idx, side, input, &mut flow),
             ParserEvent::Close(ts) => self.close_tls(idx, ts, &mut flow),
             ParserEvent::Rest(ts) => self.rest_tls(idx, ts, &mut flow),
             ParserEvent::Datagram(..) | ParserEvent::Earlier(_) => {}
