@@ -20,10 +20,9 @@ impl Transports {
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Transports {
         let of = |name: &str| match name {
-            "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get"
-            | "mysql_query" | "postgresql" | "mongodb" | "kafka" | "redis" | "tls" => {
-                Transports::Tcp
-            }
+            "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get" | "http2"
+            | "grpc" | "mysql_query" | "postgresql" | "mongodb" | "kafka" | "redis" | "tls"
+            | "encrypted" => Transports::Tcp,
             "packet" => Transports::AnyIp,
             _ => Transports::TcpUdp,
         };

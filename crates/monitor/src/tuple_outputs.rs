@@ -54,7 +54,9 @@ pub struct TupleOutputs {
     protocols: Vec<&'static ProtocolDefinition>,
     /// Protocols without a parser that can be recognized.
     named: Vec<Signature>,
-    /// For each of `protocols`: its taps, and the inputs they belong to.
+    /// For each of `protocols`: the index of its taps.
+    taps_of: Vec<usize>,
+    /// Taps, and the inputs they belong to.
     messages: Vec<(Vec<ParserSubscription>, Vec<usize>)>,
 }
 
@@ -132,6 +134,7 @@ impl TupleOutputs {
             interfaces: Vec::new(),
             protocols: Vec::new(),
             named: Vec::new(),
+            taps_of: Vec::new(),
             messages: Vec::new(),
         };
         for (input, parser) in spec.parsers.iter().enumerate() {
@@ -178,11 +181,17 @@ impl TupleOutputs {
             .protocols
             .iter()
             .position(|p| std::ptr::eq(*p, protocol));
-        let at = known.unwrap_or_else(|| {
-            self.protocols.push(protocol);
-            self.messages.push((Vec::new(), Vec::new()));
-            self.protocols.len() - 1
-        });
+        let at = match known {
+            Some(known) => self.taps_of[known],
+            None => {
+                for protocol in registry::of_same_parsers(protocol) {
+                    self.protocols.push(protocol);
+                    self.taps_of.push(self.messages.len());
+                }
+                self.messages.push((Vec::new(), Vec::new()));
+                self.messages.len() - 1
+            }
+        };
         self.messages[at].0.push(tap);
         self.messages[at].1.push(input);
     }
@@ -325,7 +334,7 @@ impl TupleOutputs {
     /// Taps of a protocol, by its index in [`TupleOutputs::protocols`].
     #[must_use]
     pub fn taps(&mut self, protocol: u8) -> &mut [ParserSubscription] {
-        &mut self.messages[usize::from(protocol)].0
+        &mut self.messages[self.taps_of[usize::from(protocol)]].0
     }
 
     /// Handles the first packet of a TCP flow.

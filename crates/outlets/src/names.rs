@@ -23,6 +23,10 @@ const OPEN_TELEMETRY: &[(&str, &str, &str)] = &[
     ("http", "status", "http.response.status_code"),
     ("http", "user_agent", "user_agent.original"),
     ("http", "content_type", "http.response.header.content_type"),
+    ("http2", "scheme", "url.scheme"),
+    ("http2", "grpc_method", "rpc.method"),
+    ("http2", "grpc_status", "rpc.status_code"),
+    ("http2", "end", "error.type"),
     ("mysql_query", "fingerprint", "db.query.text"),
     ("mysql_query", "summary", "db.query.summary"),
     ("mysql_query", "command", "db.operation.name"),
@@ -76,8 +80,11 @@ pub fn attributes() -> impl Iterator<Item = (&'static str, &'static str, &'stati
 /// Attribute name of a column in results of these parsers' tuples.
 pub fn attribute<'a>(parsers: &[String], column: &'a str) -> &'a str {
     let is_of = |parser: &str| {
-        // Parsers of parts of a protocol have the same columns: http_get, memcached_get.
-        let has = |name: &String| *name == parser || name.strip_suffix("_get") == Some(parser);
+        // Parsers of parts of a protocol have the same columns: http_get, memcached_get; http2 and grpc have those of http.
+        let has = |name: &String| match name.as_str() {
+            "http2" | "grpc" => matches!(parser, "http2" | "http"),
+            name => name == parser || name.strip_suffix("_get") == Some(parser),
+        };
         parser == "*" || parsers.iter().any(has)
     };
     let found = OPEN_TELEMETRY
@@ -113,6 +120,8 @@ mod tests {
         for (parser, column, name) in [
             ("http", "url_template", "url.template"),
             ("http_get", "status", "http.response.status_code"),
+            ("grpc", "grpc_status", "rpc.status_code"),
+            ("http2", "status", "http.response.status_code"),
             ("nfs", "status", "error.type"),
             ("dns", "status", "status"),
             ("tcp_conn_time", "client_ip", "client.address"),

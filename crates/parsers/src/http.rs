@@ -6,12 +6,13 @@
 //! An interim response does not complete a request. After `101 Switching Protocols` or a successful CONNECT,
 //! the connection belongs to another protocol.
 //!
-//! Body bytes are counted as transferred: compressed, with chunk sizes and trailers. HTTP/2 is not parsed,
-//! contents are not decoded, and the behavior of proxies and caches is not reconstructed.
+//! Body bytes are counted as transferred: compressed, with chunk sizes and trailers. Contents are not
+//! decoded, and the behavior of proxies and caches is not reconstructed.
 
 mod body;
 mod byte_stream;
 mod connection;
+mod facts;
 pub mod fields;
 mod head;
 mod head_tail;
@@ -30,10 +31,14 @@ mod tests;
 #[cfg(test)]
 pub(crate) use search::HttpHeadLocator;
 
-use tuple::{Schema, SchemaFacts, TAPS, WorkloadFacts};
+use tuple::Schema;
 
 use self::connection::HttpConnection;
-pub use self::transaction::{ALL, GET_ONLY};
+pub(crate) use self::facts::FACTS;
+pub(crate) use self::headers::{HeaderNames, HeaderValues, RequestedHeaders};
+pub(crate) use self::redact::URL_VALUES;
+pub use self::transaction::{ALL, GET_ONLY, OF_HTTP};
+pub(crate) use self::url::{target, template};
 use crate::ProtocolDefinition;
 
 /// The protocol.
@@ -49,38 +54,20 @@ pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
 /// The schema of `http`.
 #[must_use]
 pub fn schema() -> Schema {
-    schema_of("http", "HTTP/1 requests with their responses")
+    schema_of(
+        "http",
+        "HTTP requests with their responses: HTTP/1 and HTTP/2",
+    )
 }
 
 /// The schema of `http_get`.
 #[must_use]
 pub fn schema_get() -> Schema {
-    schema_of("http_get", "HTTP/1 GET requests with their responses")
+    schema_of(
+        "http_get",
+        "HTTP GET requests with their responses: HTTP/1 and HTTP/2",
+    )
 }
-
-/// Semantic facts for the query language.
-const FACTS: SchemaFacts = SchemaFacts {
-    success: Some("status < 400"),
-    workload: Some(WorkloadFacts {
-        operation: "method",
-        reads: "method in ('GET', 'HEAD')",
-        writes: "method in ('POST', 'PUT', 'PATCH', 'DELETE')",
-        status: "status",
-        bytes: ["response_bytes", "request_bytes"],
-    }),
-    first: &[
-        "ts",
-        "client_ip",
-        "method",
-        "path",
-        "status",
-        "response_time_ns",
-        "total_time_ns",
-    ],
-    added: &["total_time_ns"],
-    families: &[headers::OF_REQUEST, headers::OF_RESPONSE, TAPS],
-    ..SchemaFacts::NONE
-};
 
 fn schema_of(name: &'static str, doc: &'static str) -> Schema {
     let measure = Some(fields::RESPONSE_TIME_NS);

@@ -34,6 +34,7 @@ mod write_boundaries;
 pub mod dns;
 pub mod encrypted;
 pub mod http;
+pub mod http2;
 pub mod kafka;
 pub mod memcached;
 pub mod mongodb;

@@ -318,10 +318,28 @@ impl<'a> ParserOutput<'a> {
         ColumnSet(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
     }
 
-    /// Columns of families, as [`tuple::Schema::members`]; equal for all taps of one protocol.
-    pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
-        let first = self.taps.first().filter(|tap| tap.has_members);
+    /// Whether a tap has this variant.
+    #[must_use]
+    pub fn has_variant(&self, variant: u8) -> bool {
+        self.taps.iter().any(|tap| tap.variant == variant)
+    }
+
+    /// Union of the columns of the taps with these variants.
+    #[must_use]
+    pub fn columns_of(&self, variants: [u8; 2]) -> ColumnSet {
+        let taps = self
+            .taps
+            .iter()
+            .filter(|tap| variants.contains(&tap.variant));
+        ColumnSet(taps.fold(0, |bits, tap| bits | tap.columns.0))
+    }
+
+    /// Columns of families, as [`tuple::Schema::members`], of the taps with these variants, for all of which they are equal.
+    pub fn members(&self, variants: [u8; 2]) -> impl Iterator<Item = (FieldId, &str, &str)> {
+        let mut taps = self.taps.iter();
+        let first = taps.find(|tap| variants.contains(&tap.variant));
         first
+            .filter(|tap| tap.has_members)
             .into_iter()
             .flat_map(|tap| tap.writer.schema().members())
     }

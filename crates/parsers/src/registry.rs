@@ -7,8 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, encrypted, http, interface_counters, kafka, memcached, mongodb, mysql,
-    nfs, postgresql, quic, redis, tls,
+    ProtocolDefinition, dns, encrypted, http, http2, interface_counters, kafka, memcached, mongodb,
+    mysql, nfs, postgresql, quic, redis, tls,
 };
 
 /// Input of a parser.
@@ -71,6 +71,14 @@ pub const PARSERS: &[ParserRegistration] = &[
         reads: ParserInput::Messages(&http::PROTOCOL, http::GET_ONLY),
     },
     ParserRegistration {
+        schema: http2::schema,
+        reads: ParserInput::Messages(&http2::PROTOCOL, http2::HTTP2),
+    },
+    ParserRegistration {
+        schema: http2::schema_grpc,
+        reads: ParserInput::Messages(&http2::PROTOCOL, http2::GRPC),
+    },
+    ParserRegistration {
         schema: mysql::schema,
         reads: ParserInput::Messages(&mysql::PROTOCOL, mysql::ALL),
     },
@@ -123,6 +131,18 @@ pub const PARSERS: &[ParserRegistration] = &[
         reads: ParserInput::Messages(&quic::PROTOCOL, quic::ALL),
     },
 ];
+
+/// Protocols whose tuples are those of the same parsers: `http` also has the requests of HTTP/2, and `http2` those of connections that
+/// began with HTTP/1.
+#[must_use]
+pub fn of_same_parsers(protocol: &'static ProtocolDefinition) -> Vec<&'static ProtocolDefinition> {
+    const HTTP: [&ProtocolDefinition; 2] = [&http::PROTOCOL, &http2::PROTOCOL];
+    if HTTP.iter().any(|of_http| std::ptr::eq(*of_http, protocol)) {
+        HTTP.to_vec()
+    } else {
+        vec![protocol]
+    }
+}
 
 /// The schemas of all parsers, in the order of the list.
 #[must_use]

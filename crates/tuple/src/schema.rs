@@ -218,7 +218,8 @@ impl Schema {
     }
 }
 
-/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order. Text that may contain
+/// Declares a parser's own fields: a constant for each, and `FIELDS` in the same order. With `after OTHER_FIELDS;` they follow the fields
+/// of another parser. Text that may contain
 /// personal data is followed by a [`TextFold`](crate::TextFold), which defines how recordings redact it.
 ///
 /// ```
@@ -233,6 +234,13 @@ impl Schema {
 /// ```
 #[macro_export]
 macro_rules! fields {
+    (after $before:path; $($id:ident: $data_type:ident, $unit:ident, $name:literal, $doc:literal $(=> $fold:path)?;)*) => {
+        $crate::fields!(@count ($crate::common::FIELDS.len() + $before.len()) as u16; $($id, $doc;)*);
+        /// This parser's own fields, after the common ones and those of another parser.
+        pub const FIELDS: &[$crate::Field] = &[
+            $($crate::Field::folded($name, $crate::DataType::$data_type, $crate::Unit::$unit, $doc, &[$($fold)?])),*
+        ];
+    };
     ($($id:ident: $data_type:ident, $unit:ident, $name:literal, $doc:literal $(=> $fold:path)?;)*) => {
         $crate::fields!(@count $crate::common::FIELDS.len() as u16; $($id, $doc;)*);
         /// This parser's own fields, after the common ones.

@@ -10,6 +10,7 @@ mod flows;
 mod forms;
 mod frames;
 mod http;
+mod http2;
 mod idle;
 mod invariance;
 mod kafka;

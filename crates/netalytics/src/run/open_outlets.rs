@@ -150,6 +150,8 @@ mod tests {
         "onc_rpc.procedure.name",
         "server.address",
         "server.port",
+        "rpc.method",
+        "rpc.status_code",
         "source.address",
         "source.port",
         "tls.cipher",
@@ -159,6 +161,7 @@ mod tests {
         "url.full",
         "url.path",
         "url.query",
+        "url.scheme",
         "url.template",
         "user_agent.original",
     ];

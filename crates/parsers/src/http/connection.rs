@@ -11,6 +11,7 @@ use super::head::{self, HeadParseResult};
 use super::head_tail::HttpHeadTruncation;
 use super::search::HttpHeadLocator;
 use super::transaction::{HttpProjection, HttpRequest, HttpResponse};
+use crate::http2::Http2Connection;
 use crate::pairing::{ResponseSlot, TransactionQueue};
 use crate::write_boundaries::ConnectionWrites;
 use crate::{
@@ -44,6 +45,8 @@ pub struct HttpConnection {
     pub(super) behind: HttpSuccessor,
     packets: ConnectionWrites,
     pub(super) transactions: TransactionQueue<HttpRequest, HttpResponse>,
+    /// The connection after an upgrade to HTTP/2.
+    pub(super) http2: Option<Box<Http2Connection>>,
 }
 
 /// Origin of a head.
@@ -107,6 +110,7 @@ impl Default for HttpConnection {
             emitted: false,
             behind: HttpSuccessor::Unread,
             packets: ConnectionWrites::default(),
+            http2: None,
         }
     }
 }
@@ -130,6 +134,9 @@ impl StreamParser for HttpConnection {
     }
 
     fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
+        if let Some(http2) = &mut self.http2 {
+            return http2.on_gap(direction, gap, out);
+        }
         if gap.len > 0 {
             if self.wanted.is_none() {
                 self.begin_connection(out);
@@ -143,6 +150,9 @@ impl StreamParser for HttpConnection {
     }
 
     fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>) {
+        if let Some(http2) = &mut self.http2 {
+            return http2.on_end(direction, end, out);
+        }
         if direction == Direction::ClientToServer {
             self.complete_simple_request(out);
         }
@@ -157,6 +167,9 @@ impl StreamParser for HttpConnection {
     }
 
     fn on_close(&mut self, out: &mut ParserOutput<'_>) {
+        if let Some(http2) = &mut self.http2 {
+            return http2.on_close(out);
+        }
         self.complete_simple_request(out);
         for direction in [Direction::ServerToClient, Direction::ClientToServer] {
             self.break_off(direction);
@@ -167,6 +180,9 @@ impl StreamParser for HttpConnection {
     }
 
     fn on_idle(&mut self, out: &mut ParserOutput<'_>) -> bool {
+        if let Some(http2) = &mut self.http2 {
+            return http2.on_idle(out);
+        }
         self.complete_simple_request(out);
         let is_between = [self.client.state, self.server.state] == [HttpStreamState::Between; 2];
         if is_between && !self.body_doubtful && self.transactions.rest() {
@@ -185,6 +201,7 @@ impl StreamParser for HttpConnection {
 
     fn is_done(&self) -> bool {
         self.client.state == HttpStreamState::Over
+            && self.http2.as_ref().is_none_or(|http2| http2.is_done())
     }
 
     fn hands_over(&self) -> bool {
@@ -215,10 +232,24 @@ impl HttpConnection {
                 HttpStreamState::Body(_) => self.body(direction, rest, out),
                 HttpStreamState::Head => self.collect(direction, rest, out),
                 HttpStreamState::Lost => self.search(direction, rest, out),
-                HttpStreamState::Over => rest.bytes.len(),
+                HttpStreamState::Over => self.after_http1(direction, rest, out),
             };
             rest = rest.behind(used);
         }
+    }
+
+    /// Bytes of the protocol after HTTP/1.
+    #[cold]
+    fn after_http1(
+        &mut self,
+        direction: Direction,
+        segment: StreamSegment<'_>,
+        out: &mut ParserOutput<'_>,
+    ) -> usize {
+        if let Some(http2) = &mut self.http2 {
+            http2.on_bytes(direction, segment, out);
+        }
+        segment.bytes.len()
     }
 
     /// Parses a head in place if it lies within `segment`.

@@ -9,7 +9,7 @@ tuple::fields! {
     URL_QUERY: Text, None, "url_query", "query string of the request target, without the ?" => QUERY_VALUES;
     URL: Text, None, "url", "host, path and query string" => URL_VALUES;
     URL_TEMPLATE: Text, None, "url_template", "path with numbers, UUIDs and long tokens as {id}" => PATH_VALUES;
-    HTTP_VERSION: Text, None, "http_version", "0.9, 1.0, or 1.1: version of the request, otherwise of the response";
+    HTTP_VERSION: Text, None, "http_version", "0.9, 1.0, 1.1, or 2: version of the request, otherwise of the response";
     STATUS: U64, None, "status", "response status code";
     INTERIM_STATUS: U64, None, "interim_status", "status code of the last interim response (1xx) before the response";
     REQUEST_BYTES: U64, Bytes, "request_bytes", "request body as transferred, including chunk framing";

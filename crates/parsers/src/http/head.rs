@@ -490,6 +490,18 @@ fn is_token(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
+/// Whether a head upgrades the connection to HTTP/2.
+#[cold]
+pub fn is_upgrade_to_h2c(head: &[u8]) -> bool {
+    head.split(|byte| *byte == b'\n').any(|line| {
+        let Some(colon) = memchr::memchr(b':', line) else {
+            return false;
+        };
+        line[..colon].eq_ignore_ascii_case(b"upgrade")
+            && line[colon + 1..].trim_ascii().eq_ignore_ascii_case(b"h2c")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

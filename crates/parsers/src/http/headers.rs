@@ -22,7 +22,7 @@ pub const OF_RESPONSE: ColumnFamily = ColumnFamily {
 };
 
 /// Fields named by the queries.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RequestedHeaders {
     pub request: HeaderNames,
     pub response: HeaderNames,
@@ -40,11 +40,16 @@ pub struct HeaderValues {
 }
 
 impl RequestedHeaders {
-    /// Fields named by the current queries; `None` if there are none.
-    pub fn of(out: &ParserOutput<'_>) -> Option<Box<RequestedHeaders>> {
+    /// Whether the queries name none.
+    pub fn is_empty(&self) -> bool {
+        self.request.is_empty() && self.response.is_empty()
+    }
+
+    /// Fields named by the current queries of these variants; `None` if there are none.
+    pub fn of(out: &ParserOutput<'_>, variants: [u8; 2]) -> Option<Box<RequestedHeaders>> {
         let of = |family: ColumnFamily| -> HeaderNames {
             let members = out
-                .members()
+                .members(variants)
                 .filter(|(id, name, _)| *name == family.name && out.wants(*id));
             members
                 .map(|(id, _, key)| (id, key.as_bytes().into()))
@@ -54,15 +59,32 @@ impl RequestedHeaders {
             request: of(OF_REQUEST),
             response: of(OF_RESPONSE),
         };
-        (!(named.request.is_empty() && named.response.is_empty())).then(|| Box::new(named))
+        (!named.is_empty()).then(|| Box::new(named))
     }
 }
 
 impl HeaderValues {
-    /// Replaces the values by those of `names` in `head`, the bytes of a complete head.
-    pub fn become_those_of(&mut self, head: &[u8], names: &HeaderNames) {
+    /// Removes all values.
+    pub fn clear(&mut self) {
         self.text.clear();
         self.lines.clear();
+    }
+
+    /// Adds a field if it has one of the names. Returns whether it has.
+    pub fn add(&mut self, name: &[u8], value: &[u8], names: &HeaderNames) -> bool {
+        let known = names.iter().position(|(_, wanted)| is_called(name, wanted));
+        if let Some(known) = known {
+            let begin = self.text.len() as u32;
+            self.text.extend_from_slice(value);
+            self.lines
+                .push((known as u8, [begin, self.text.len() as u32]));
+        }
+        known.is_some()
+    }
+
+    /// Replaces the values by those of `names` in `head`, the bytes of a complete head.
+    pub fn become_those_of(&mut self, head: &[u8], names: &HeaderNames) {
+        self.clear();
         if names.is_empty() {
             return;
         }
@@ -81,14 +103,7 @@ impl HeaderValues {
             };
             let name = line[..colon].trim_ascii_end();
             let value = line[colon + 1..].trim_ascii();
-            let known = names.iter().position(|(_, wanted)| is_called(name, wanted));
-            goes_on = known.is_some();
-            if let Some(known) = known {
-                let begin = self.text.len() as u32;
-                self.text.extend_from_slice(value);
-                self.lines
-                    .push((known as u8, [begin, self.text.len() as u32]));
-            }
+            goes_on = self.add(name, value, names);
         }
     }
 

@@ -10,6 +10,7 @@ use super::head::{self, HeadParseResult, RequestHead, RequestLine, ResponseHead,
 use super::head_tail::HttpHeadTruncation;
 use super::probe;
 use super::transaction::{self, HttpMethod, HttpProjection, HttpRequest};
+use crate::http2::Http2Connection;
 use crate::pairing::{ResponseExpectation, ResponseMatch, ResponseSlot};
 use crate::{Direction, MessageSpan, ParserOutput, StreamSegment};
 
@@ -152,6 +153,9 @@ impl HttpConnection {
             } else {
                 HttpSuccessor::Unread
             };
+            if status == 101 && head::is_upgrade_to_h2c(bytes) {
+                self.upgrade();
+            }
             self.switch_protocols(Some(how.end(bytes.len())), out);
         } else {
             let body = response_body(head, method);
@@ -162,6 +166,15 @@ impl HttpConnection {
                 out,
             );
         }
+    }
+
+    /// Starts HTTP/2, whose first stream has the request in progress.
+    #[cold]
+    fn upgrade(&mut self) {
+        let last = self.client.message.last;
+        let request = self.transactions.request_of(self.response);
+        let request = request.map(|request| request.upgraded(last));
+        self.http2 = Some(Box::new(Http2Connection::upgraded(request.as_ref())));
     }
 
     /// Ends HTTP/1 on the connection.

@@ -6,6 +6,7 @@ use super::byte_stream::HttpMessageExtent;
 use super::head::{HttpVersion, RequestHead, ResponseHead, kind};
 use super::headers::{HeaderValues, RequestedHeaders};
 use super::{fields, url};
+use crate::http2::UpgradedRequest;
 use crate::pairing::{PairedTransaction, RequestMatcher};
 use crate::{ColumnSet, ParserOutput, TupleQuality};
 use wire::Timestamp;
@@ -14,6 +15,8 @@ use wire::Timestamp;
 pub const ALL: u8 = 0;
 /// Variant: GET only.
 pub const GET_ONLY: u8 = 1;
+/// Variants with the fields of `http`.
+pub const OF_HTTP: [u8; 2] = [ALL, GET_ONLY];
 
 /// Maximum memory for text that a queue slot keeps for the next request.
 const KEPT_BYTES: usize = 1024;
@@ -105,7 +108,7 @@ const OF_MESSAGES: ColumnSet = ColumnSet::of(&[
 impl HttpProjection {
     pub fn new(out: &ParserOutput<'_>) -> HttpProjection {
         let columns = out.columns();
-        let headers = RequestedHeaders::of(out);
+        let headers = RequestedHeaders::of(out, OF_HTTP);
         let field = |wanted: bool, kind: u8| if wanted { kind } else { 0 };
         HttpProjection {
             columns,
@@ -205,6 +208,18 @@ impl HttpRequest {
                 .headers
                 .as_ref()
                 .map_or(0, |headers| headers.text_bytes())
+    }
+
+    /// The request as that of stream 1 of HTTP/2, whose last byte arrived at `ts`.
+    #[cold]
+    pub fn upgraded(&self, ts: Timestamp) -> UpgradedRequest<'_> {
+        UpgradedRequest {
+            method: self.parts(0, 0),
+            host: self.has_host.then(|| self.parts(1, 1)),
+            target: self.parts(2, 3),
+            user_agent: self.has_agent.then(|| self.parts(4, 4)),
+            ts,
+        }
     }
 
     /// The parts `first` to `last`.
@@ -359,7 +374,7 @@ pub fn emit(
     out.emit(
         (transaction.first(), complete_at(transaction)),
         quality,
-        |variant| variant == ALL || is_get,
+        |variant| variant == ALL || variant == GET_ONLY && is_get,
         |w| {
             if wanted.own {
                 write(transaction, wanted, w);

@@ -84,6 +84,7 @@ mod trial;
 mod unpaired_responses;
 
 pub use self::completeness::MessageCompleteness;
+pub(crate) use self::outstanding_budget::BudgetLoan;
 pub use self::outstanding_budget::{OUTSTANDING_MIN, OutstandingBudget, TRANSACTIONS_MAX};
 pub use self::queue::{RESPONSES_HELD_MAX, ResponseSlot, TransactionQueue};
 pub(crate) use self::transaction::can_answer;

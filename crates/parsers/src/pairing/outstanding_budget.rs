@@ -37,7 +37,7 @@ impl OutstandingBudget {
 
 /// Memory borrowed by a connection; dropping it returns the bytes.
 #[derive(Debug, Default)]
-pub(super) struct BudgetLoan {
+pub(crate) struct BudgetLoan {
     room: Option<OutstandingBudget>,
     /// Slots beyond [`OUTSTANDING_MIN`].
     pub places: usize,

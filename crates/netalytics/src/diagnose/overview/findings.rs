@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::queries::{FlowQueryResult, OverviewQueries};
+use super::queries::{FlowQueryResult, OverviewQueries, listed_as};
 use super::rows::{CollectedResults, ResultRow};
 use runner::RunSummary;
 
@@ -385,7 +385,7 @@ fn services(
         let key = (
             server_ip,
             server_port,
-            application.clone().unwrap_or_default(),
+            listed_as(application.as_deref().unwrap_or_default()).to_owned(),
         );
         let answers = answers.remove(&key);
         ServiceTraffic {

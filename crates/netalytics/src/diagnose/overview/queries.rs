@@ -1,7 +1,7 @@
 //! The queries of an overview: one about flows, one about connections that failed, two about slow connects, two about
 //! each protocol with response times, and one about each protocol with lookups. `docs/overview.md` lists them.
 
-use parsers::registry::{PARSERS, ParserInput};
+use parsers::registry::{self, PARSERS, ParserInput};
 use plan::{MonitorSpec, Plan};
 use tuple::Schema;
 
@@ -235,6 +235,20 @@ pub fn together(plans: &[Plan]) -> MonitorSpec {
     }
 }
 
+/// Name of the protocol under which [`protocols`] lists the requests of flows with this application: `http` also has those of `http2`.
+pub fn listed_as(application: &str) -> &str {
+    let protocols = PARSERS
+        .iter()
+        .filter_map(|registration| match registration.reads {
+            ParserInput::Messages(protocol, _) => Some(protocol),
+            _ => None,
+        });
+    let mut named = protocols.filter(|protocol| protocol.name == application);
+    named.next().map_or(application, |protocol| {
+        registry::of_same_parsers(protocol)[0].name
+    })
+}
+
 /// Parsers with response times and success; the most complete one per protocol.
 pub fn protocols() -> Vec<OverviewProtocol> {
     let mut found: Vec<(u8, OverviewProtocol)> = Vec::new();
@@ -242,7 +256,8 @@ pub fn protocols() -> Vec<OverviewProtocol> {
         let ParserInput::Messages(protocol, variant) = registration.reads else {
             continue;
         };
-        let Some(protocol) = of_schema(protocol.name, &(registration.schema)()) else {
+        let name = registry::of_same_parsers(protocol)[0].name;
+        let Some(protocol) = of_schema(name, &(registration.schema)()) else {
             continue;
         };
         match found
@@ -299,7 +314,7 @@ mod tests {
         let all = PARSERS
             .iter()
             .filter_map(|registration| match registration.reads {
-                ParserInput::Messages(protocol, _) => Some(protocol.name),
+                ParserInput::Messages(protocol, _) => Some(listed_as(protocol.name)),
                 _ => None,
             });
         all.for_each(|name| assert!(names.contains(&name), "{name} is not in {names:?}"));

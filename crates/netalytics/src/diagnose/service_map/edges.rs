@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
-use crate::diagnose::overview::queries::{OverviewProtocol, protocols};
+use crate::diagnose::overview::queries::{OverviewProtocol, listed_as, protocols};
 use crate::diagnose::overview::rows::{CollectedResults, ResultRow};
 
 /// Queries of a map: of flows, then of each protocol.
@@ -94,7 +94,10 @@ impl MapQueries {
         let mut edges: Vec<ServiceEdge> = Vec::new();
         for row in rows.rows(0) {
             let application = Some(row.value("application")).filter(|name| !name.is_null());
-            let key = key(&row, application.map(|_| row.text("application")));
+            let key = key(
+                &row,
+                application.map(|_| listed_as(&row.text("application")).to_owned()),
+            );
             let bytes = [row.number("client_bytes"), row.number("server_bytes")];
             edges.push(edge(
                 key.clone(),
