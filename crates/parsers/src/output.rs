@@ -318,12 +318,6 @@ impl<'a> ParserOutput<'a> {
         ColumnSet(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
     }
 
-    /// Whether a tap has this variant.
-    #[must_use]
-    pub fn has_variant(&self, variant: u8) -> bool {
-        self.taps.iter().any(|tap| tap.variant == variant)
-    }
-
     /// Union of the columns of the taps with these variants.
     #[must_use]
     pub fn columns_of(&self, variants: [u8; 2]) -> ColumnSet {

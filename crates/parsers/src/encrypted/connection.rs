@@ -313,7 +313,7 @@ impl TurnReader {
         match self.stage {
             OpeningStage::Data => {}
             // The client's last flight ended with a record that has the Finished message and others.
-            OpeningStage::Flight(records) if records == 0 => return true,
+            OpeningStage::Flight(0) => return true,
             OpeningStage::Flight(_) => self.stage = OpeningStage::Data,
             OpeningStage::Tickets { end, .. } if !has_received(end) => return true,
             OpeningStage::Tickets {

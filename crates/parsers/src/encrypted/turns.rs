@@ -290,7 +290,7 @@ impl Turn {
     fn is_quiet(&self, now: Timestamp) -> bool {
         self.server.is_some_and(|server| {
             let silence = now.since(server.last);
-            silence > SILENCE_NS || silence < -SILENCE_NS
+            !(-SILENCE_NS..=SILENCE_NS).contains(&silence)
         })
     }
 }

@@ -137,7 +137,7 @@ mod tests {
             let code = first + at - u32::from(start);
             bits += &format!("{code:0len$b}");
         }
-        while bits.len() % 8 != 0 {
+        while !bits.len().is_multiple_of(8) {
             bits.push('1');
         }
         let byte = |i: usize| u8::from_str_radix(&bits[i..i + 8], 2).expect("bits");

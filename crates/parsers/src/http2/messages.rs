@@ -208,7 +208,7 @@ impl Http2Connection {
     #[cold]
     fn read_promise(&mut self, facts: BlockFacts, block: &[u8], out: &mut ParserOutput<'_>) {
         let id = facts.promised.unwrap_or_default();
-        let is_new = id > 0 && id % 2 == 0 && self.streams.get(id).is_none();
+        let is_new = id > 0 && id.is_multiple_of(2) && self.streams.get(id).is_none();
         let role = if is_new {
             self.open_stream(id, facts.place, out).place = None;
             BlockRole::Head
@@ -375,7 +375,7 @@ impl Http2Connection {
 
     /// Writes streams that take too much memory, or whose end was lost.
     fn make_room(&mut self, out: &mut ParserOutput<'_>) {
-        while let Some(id) = self.streams.to_evict(out) {
+        while let Some(id) = self.streams.next_evicted(out) {
             out.counters.evicted_requests += 1;
             self.write(id, out);
         }

@@ -248,6 +248,8 @@ pub struct OpenStreams {
     streams: HashMap<u32, Box<Http2Stream>>,
     /// Numbers in the order of their start; streams that are not open are removed later.
     order: VecDeque<u32>,
+    /// Allocations of written streams, for later ones.
+    #[expect(clippy::vec_box, reason = "the allocations are reused")]
     spare: Vec<Box<Http2Stream>>,
     /// Numbers of streams that were written before their end.
     written: VecDeque<u32>,
@@ -328,7 +330,7 @@ impl OpenStreams {
     }
 
     /// The oldest stream if another one or its texts would exceed the limits.
-    pub fn to_evict(&mut self, out: &ParserOutput<'_>) -> Option<u32> {
+    pub fn next_evicted(&mut self, out: &ParserOutput<'_>) -> Option<u32> {
         let places = OUTSTANDING_MIN + self.loan.places;
         let has_place = self.streams.len() < places
             || self.streams.len() < out.limits.outstanding_max && self.borrow(out);
