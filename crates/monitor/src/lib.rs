@@ -28,6 +28,7 @@ pub mod pipeline;
 pub mod sample;
 pub mod sampling_control;
 mod shared_input;
+mod silences;
 pub mod slice;
 mod source_log;
 pub mod taps;

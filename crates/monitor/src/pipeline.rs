@@ -12,7 +12,6 @@ mod exported;
 mod packets;
 mod parse;
 mod setup;
-mod silences;
 mod slow_path;
 mod tls_stream;
 
@@ -27,7 +26,6 @@ use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap,
 use plan::slice::share;
 use wire::{CapturedPacket, Timestamp, Tunnel};
 
-use self::silences::SilenceQueue;
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
 use crate::exports::ExportReader;
@@ -35,6 +33,7 @@ use crate::fragments::ReassembledPacket;
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::sample::AdaptiveSampler;
+use crate::silences::SilenceQueue;
 use crate::slice::SharedSlice;
 use crate::taps::TapFilter;
 use crate::tuple_outputs::{FlowApplication, TupleConsumer, TupleOutputs};

@@ -24,8 +24,7 @@ use crate::{
     StreamParser, StreamSegment,
 };
 
-/// Variant: every turn. The other one is [`tls::ALL`].
-pub const TURNS: u8 = 1;
+pub use self::emit::TURNS;
 
 /// The protocol, TLS, with both variants.
 pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {

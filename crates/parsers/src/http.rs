@@ -12,19 +12,19 @@
 mod body;
 mod byte_stream;
 mod connection;
-mod facts;
+pub(crate) mod facts;
 pub mod fields;
 mod head;
 mod head_tail;
-mod headers;
+pub(crate) mod headers;
 mod lines;
 mod losses;
 mod messages;
 mod probe;
-mod redact;
+pub(crate) mod redact;
 mod search;
 mod transaction;
-mod url;
+pub(crate) mod url;
 
 #[cfg(test)]
 mod tests;
@@ -34,11 +34,8 @@ pub(crate) use search::HttpHeadLocator;
 use tuple::Schema;
 
 use self::connection::HttpConnection;
-pub(crate) use self::facts::FACTS;
-pub(crate) use self::headers::{HeaderNames, HeaderValues, RequestedHeaders};
-pub(crate) use self::redact::URL_VALUES;
-pub use self::transaction::{ALL, GET_ONLY, OF_HTTP};
-pub(crate) use self::url::{target, template};
+use self::facts::FACTS;
+pub use self::fields::{ALL, GET_ONLY, OF_HTTP};
 use crate::ProtocolDefinition;
 
 /// The protocol.

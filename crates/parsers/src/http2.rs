@@ -26,7 +26,9 @@ use tuple::{Schema, SchemaFacts};
 
 pub(crate) use self::connection::{Http2Connection, UpgradedRequest};
 pub use self::emit::{GRPC, HTTP2};
-use crate::{ProtocolDefinition, http};
+use crate::ProtocolDefinition;
+use crate::http::facts;
+use crate::http::fields as http_fields;
 
 /// The protocol.
 pub static PROTOCOL: ProtocolDefinition = ProtocolDefinition {
@@ -47,7 +49,7 @@ pub fn schema() -> Schema {
     const FACTS: SchemaFacts = SchemaFacts {
         success: Some(SUCCESS),
         added: &[],
-        ..http::FACTS
+        ..facts::FACTS
     };
     schema_of("http2", "HTTP/2 requests with their responses", &FACTS)
 }
@@ -68,15 +70,15 @@ pub fn schema_grpc() -> Schema {
             "total_time_ns",
         ],
         added: &[],
-        ..http::FACTS
+        ..facts::FACTS
     };
     schema_of("grpc", "gRPC calls with their results, over HTTP/2", &FACTS)
 }
 
 fn schema_of(name: &'static str, doc: &'static str, facts: &'static SchemaFacts) -> Schema {
-    let fields = [http::fields::FIELDS, fields::FIELDS].concat();
-    let measure = Some(http::fields::RESPONSE_TIME_NS);
-    let key = Some(http::fields::URL);
+    let fields = [http_fields::FIELDS, fields::FIELDS].concat();
+    let measure = Some(http_fields::RESPONSE_TIME_NS);
+    let key = Some(http_fields::URL);
     Schema {
         facts,
         ..Schema::of_parser(name, 1, doc, &fields, measure, key)

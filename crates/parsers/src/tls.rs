@@ -26,8 +26,7 @@ pub(crate) use self::connection::TlsConnection;
 pub(crate) use self::handshake::TlsHandshake;
 pub(crate) use self::probe::probe;
 
-/// Variant of [`crate::encrypted::PROTOCOL`]: every handshake.
-pub const ALL: u8 = 0;
+pub use self::emit::ALL;
 
 /// Semantic facts for the query language. An unrecognized-name warning of a server is not a failure. A
 /// handshake whose end was not seen has an unknown result.

@@ -333,6 +333,15 @@ impl Monitor {
         self.decide(idx);
     }
 
+    /// Calls the parsers that have waited for silence long enough.
+    pub(super) fn call_silent(&mut self) {
+        while let Some((idx, id)) = self.silences.pop(self.clock) {
+            if self.table.flow(idx).id() == id {
+                self.parse(idx, FlowSide::A, ParserEvent::Silence(self.clock));
+            }
+        }
+    }
+
     /// Ends the parser of a flow that has ended at `ts`.
     pub(super) fn close_stream(&mut self, idx: FlowIdx, ts: Timestamp) {
         if !self.asks.payload {

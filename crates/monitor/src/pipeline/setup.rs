@@ -9,7 +9,6 @@ use plan::{MonitorSpec, SampleMode};
 use tuple::AgentOrigin;
 use wire::Timestamp;
 
-use super::silences::SilenceQueue;
 use super::{Monitor, MonitorNeeds};
 use crate::PacketAccounting;
 use crate::address_filter::AddressFilter;
@@ -17,6 +16,7 @@ use crate::exports::{ExportConfig, ExportReader};
 use crate::gate::Gate;
 use crate::limiter::Limiter;
 use crate::sample::AdaptiveSampler;
+use crate::silences::SilenceQueue;
 use crate::slice::SharedSlice;
 use crate::taps::{SharedTaps, TapFilter};
 use crate::tuple_outputs::{FLOW_FIELDS, TupleOutputs};

@@ -8,7 +8,7 @@ use wire::{TcpSeq, Timestamp};
 use super::emit;
 use super::records::{RecordHead, RecordStep, RecordStream};
 use super::session::{ApplicationProtocol, TlsSession};
-use super::turns::{OpenTurns, TurnPiece};
+use super::turns::{OpenTurns, Turn, TurnPiece};
 use crate::tls::byte_stream::{HEAD, kind};
 use crate::{Direction, ParserOutput, StreamGap, StreamSegment};
 
@@ -454,7 +454,7 @@ impl TurnReader {
 
     fn write(
         &mut self,
-        turns: [Option<super::turns::Turn>; 2],
+        turns: [Option<Turn>; 2],
         session: Option<&TlsSession>,
         out: &mut ParserOutput<'_>,
     ) {

@@ -2,11 +2,14 @@
 
 use tuple::TupleWriter;
 
+use super::field;
 use super::session::{ApplicationProtocol, TlsSession};
 use super::turns::{Turn, TurnSide};
-use super::{TURNS, field};
 use crate::tls::codes;
 use crate::{ParserOutput, TupleQuality};
+
+/// Variant of [`super::PROTOCOL`]: every turn. The other one is [`crate::tls::ALL`].
+pub const TURNS: u8 = 1;
 
 /// Reliability of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 use crate::tls::TlsHandshake;
 use crate::tls::codes::{self, TLS12};
 
-/// Overhead of TLS 1.3, in bytes: the tag and the content type.
-const TLS13_OVERHEAD: u16 = 17;
+/// Overhead of TLS 1.3, in bytes: the tag, which is shorter in CCM_8, and the content type.
+const TLS13_OVERHEAD: u16 = 16 + 1;
+const TLS13_OVERHEAD_CCM_8: u16 = 8 + 1;
 
 /// Application protocols whose records have known patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +74,14 @@ fn protocol(alpn: &[u8]) -> ApplicationProtocol {
 
 /// Minimum bytes that a suite adds: explicit nonce or initialization vector, tag or MAC, padding (RFC 5246 section 6.2.3).
 fn overhead(version: Option<u16>, cipher: Option<u16>) -> u16 {
-    let Some(version) = version.filter(|version| !codes::is_tls13(*version)) else {
-        return TLS13_OVERHEAD;
-    };
     let name = cipher.and_then(codes::cipher).unwrap_or_default();
+    let Some(version) = version.filter(|version| !codes::is_tls13(*version)) else {
+        return if name.contains("_CCM_8") {
+            TLS13_OVERHEAD_CCM_8
+        } else {
+            TLS13_OVERHEAD
+        };
+    };
     if name.contains("CHACHA20") {
         return 16;
     }

@@ -1,6 +1,13 @@
-//! Fields of both parsers.
+//! Fields and variants of both parsers.
 
 use super::redact::{MEDIA_TYPE_VALUES, PATH_VALUES, QUERY_VALUES, URL_VALUES};
+
+/// Variant: every transaction.
+pub const ALL: u8 = 0;
+/// Variant: GET only.
+pub const GET_ONLY: u8 = 1;
+/// Variants with the fields of `http`.
+pub const OF_HTTP: [u8; 2] = [ALL, GET_ONLY];
 
 tuple::fields! {
     METHOD: Text, None, "method", "request method";

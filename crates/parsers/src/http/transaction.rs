@@ -3,20 +3,14 @@
 use tuple::TupleWriter;
 
 use super::byte_stream::HttpMessageExtent;
+use super::fields::{self, ALL, GET_ONLY, OF_HTTP};
 use super::head::{HttpVersion, RequestHead, ResponseHead, kind};
 use super::headers::{HeaderValues, RequestedHeaders};
-use super::{fields, url};
+use super::url;
 use crate::http2::UpgradedRequest;
 use crate::pairing::{PairedTransaction, RequestMatcher};
 use crate::{ColumnSet, ParserOutput, TupleQuality};
 use wire::Timestamp;
-
-/// Variant: every transaction.
-pub const ALL: u8 = 0;
-/// Variant: GET only.
-pub const GET_ONLY: u8 = 1;
-/// Variants with the fields of `http`.
-pub const OF_HTTP: [u8; 2] = [ALL, GET_ONLY];
 
 /// Maximum memory for text that a queue slot keeps for the next request.
 const KEPT_BYTES: usize = 1024;

@@ -6,8 +6,9 @@ use wire::Timestamp;
 use super::connection::Http2Connection;
 use super::streams::{Http2Message, Http2Stream, StreamOutcome, part};
 use super::{fields, frames, grpc};
-use crate::http::fields as http_fields;
-use crate::http::{self, ALL, GET_ONLY, HeaderNames, OF_HTTP, RequestedHeaders};
+use crate::http::fields::{self as http_fields, ALL, GET_ONLY, OF_HTTP};
+use crate::http::headers::{HeaderNames, RequestedHeaders};
+use crate::http::url;
 use crate::{ColumnSet, ParserOutput, TupleQuality};
 
 /// Variant: every stream.
@@ -266,7 +267,7 @@ fn write_request(request: &Http2Message, wanted: &Http2Projection, w: &mut Tuple
     let Some(target) = text(part::TARGET) else {
         return;
     };
-    let (path, query) = http::target(method.unwrap_or_default(), target).path_and_query();
+    let (path, query) = url::target(method.unwrap_or_default(), target).path_and_query();
     put(w, PATH, Some(path));
     put(w, URL_QUERY, query.strip_prefix(b"?"));
     if wanted.columns.has(URL) && (host.is_some() || request.unresolved == 0) {
@@ -274,7 +275,7 @@ fn write_request(request: &Http2Message, wanted: &Http2Projection, w: &mut Tuple
     }
     if wanted.columns.has(URL_TEMPLATE) {
         let mut template = Vec::new();
-        http::template(path, &mut template);
+        url::template(path, &mut template);
         w.text(URL_TEMPLATE, &template);
     }
 }

@@ -2,8 +2,8 @@
 
 use tuple::redact::HASH;
 
-use crate::http::URL_VALUES;
 use crate::http::fields::FIELDS as OF_HTTP;
+use crate::http::redact::URL_VALUES;
 
 tuple::fields! {
     after OF_HTTP;

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use wire::{TcpSeq, Timestamp};
 
 use super::grpc::GrpcMessages;
-use crate::http::HeaderValues;
+use crate::http::headers::HeaderValues;
 use crate::pairing::{BudgetLoan, OUTSTANDING_MIN};
 use crate::{Direction, ParserOutput};
 

@@ -2,11 +2,13 @@
 
 use tuple::{FieldId, TupleWriter};
 
-use super::ALL;
 use super::codes;
 use super::field;
 use super::handshake::{TlsAlert, TlsHandshake};
 use crate::{Direction, ParserOutput, TupleQuality};
+
+/// Variant of [`crate::encrypted::PROTOCOL`]: every handshake.
+pub const ALL: u8 = 0;
 
 /// Writes a finished or aborted handshake. A handshake without a hello has no tuple.
 pub fn tuple(handshake: &TlsHandshake, out: &mut ParserOutput<'_>) {

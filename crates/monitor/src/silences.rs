@@ -5,14 +5,12 @@ use std::collections::BinaryHeap;
 
 use flow::FlowIdx;
 use parsers::SILENCE_NS;
-use wire::{FlowSide, Timestamp};
-
-use super::{Monitor, ParserEvent};
+use wire::Timestamp;
 
 /// Times at which parsers are called, with the flow's place and id. At most one per flow, and one for each that has
 /// ended since.
 #[derive(Debug, Default)]
-pub(super) struct SilenceQueue(BinaryHeap<Reverse<(Timestamp, u32, u64)>>);
+pub(crate) struct SilenceQueue(BinaryHeap<Reverse<(Timestamp, u32, u64)>>);
 
 impl SilenceQueue {
     /// Schedules a call when the flow has been silent since `last`.
@@ -21,21 +19,11 @@ impl SilenceQueue {
         self.0.push(Reverse((last.plus(SILENCE_NS), idx.0, id)));
     }
 
-    fn pop(&mut self, now: Timestamp) -> Option<(FlowIdx, u64)> {
+    /// Removes the first call whose time has passed, or lies too far ahead because the clock was set back.
+    pub fn pop(&mut self, now: Timestamp) -> Option<(FlowIdx, u64)> {
         let Reverse((due, idx, id)) = *self.0.peek()?;
         let has_passed = due < now || due > now.plus(2 * SILENCE_NS);
         has_passed.then(|| self.0.pop())?;
         Some((FlowIdx(idx), id))
-    }
-}
-
-impl Monitor {
-    /// Calls the parsers whose time has passed, or lies too far ahead because the clock was set back.
-    pub(super) fn call_silent(&mut self) {
-        while let Some((idx, id)) = self.silences.pop(self.clock) {
-            if self.table.flow(idx).id() == id {
-                self.parse(idx, FlowSide::A, ParserEvent::Silence(self.clock));
-            }
-        }
     }
 }
