@@ -16,6 +16,7 @@ mod huffman;
 mod lane;
 mod losses;
 mod messages;
+mod projection;
 mod search;
 mod static_table;
 mod streams;
@@ -25,7 +26,7 @@ mod tests;
 use tuple::{Schema, SchemaFacts};
 
 pub(crate) use self::connection::{Http2Connection, UpgradedRequest};
-pub use self::emit::{GRPC, HTTP2};
+pub use self::projection::{GRPC, HTTP2};
 use crate::ProtocolDefinition;
 use crate::http::facts;
 use crate::http::fields as http_fields;

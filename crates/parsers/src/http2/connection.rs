@@ -1,9 +1,9 @@
 //! One HTTP/2 connection: the frames of both directions. The meaning of header blocks is in `messages.rs`, that
 //! of frames which control streams in `control.rs`, the effect of missing bytes in `losses.rs`.
 
-use super::emit::Http2Projection;
 use super::frames::{FRAME_HEAD_BYTES, FrameHead, PREFACE, WINDOW_DEFAULT, kind};
 use super::lane::{FramingState, Http2Lane};
+use super::projection::Http2Projection;
 use super::search::Http2FrameLocator;
 use super::streams::{OpenStreams, StreamOutcome, part};
 use crate::{

@@ -4,10 +4,10 @@ use flow::StreamPlace;
 use wire::Timestamp;
 
 use super::connection::Http2Connection;
-use super::emit::Http2Projection;
 use super::frames::kind;
 use super::hpack::HeaderField;
 use super::lane::{BLOCK_BYTES_MAX, HeaderBlock};
+use super::projection::Http2Projection;
 use super::streams::{Http2Message, Http2Stream, part};
 use crate::{Direction, ParserOutput};
 
