@@ -2,8 +2,9 @@
 """Compares `PARSE encrypted` with the same packets, decrypted: bench/encrypted_turns.py NETALYTICS OUT
 
 Records HTTP/1.1, HTTP/2, and Redis over TLS on loopback in a network namespace (root; nginx, redis-server, curl, tcpdump,
-openssl), with keys. The decrypted requests are the truth: a turn is right if it begins with the request, and its response
-time is that of the decrypted response. Writes OUT/NAME.pcap, OUT/NAME.keys, and a table to standard output.
+openssl), with keys. The decrypted requests are the truth: a turn is right if its last byte is that of the decrypted
+response, and its total time is the same; the first byte of a decrypted response is that of a whole record. Writes
+OUT/NAME.pcap, OUT/NAME.keys, and a table to standard output. With --recorded, the files exist.
 """
 import json
 import os
@@ -145,20 +146,21 @@ def compare(name, parser):
     pcap, keys = f"{OUT}/{name}.pcap", f"{OUT}/{name}.keys"
     truth = rows(f"PARSE {parser}", pcap, "--keys", keys)
     turns = rows("PARSE encrypted", pcap)
-    by_start = {}
-    for turn in turns:
-        by_start[(turn["client_port"], turn["ts"])] = turn
+    def end_of(row):
+        return row["client_port"], row["ts_end"]
+
+    by_end = {end_of(turn): turn for turn in turns}
     right = wrong = flagged = 0
     for request in truth:
-        turn = by_start.get((request["client_port"], request["ts"]))
+        turn = by_end.get(end_of(request))
         if turn is None or turn["certainty"] != "turn":
             flagged += 1
-        elif turn["response_time_ns"] == request["response_time_ns"]:
+        elif turn["total_time_ns"] == request["total_time_ns"]:
             right += 1
         else:
             wrong += 1
-    starts = {(request["client_port"], request["ts"]) for request in truth}
-    extra = sum(turn["certainty"] == "turn" and (turn["client_port"], turn["ts"]) not in starts for turn in turns)
+    ends = {end_of(request) for request in truth}
+    extra = sum(turn["certainty"] == "turn" and turn["total_time_ns"] is not None and end_of(turn) not in ends for turn in turns)
     return len(truth), right, wrong, extra, flagged
 
 
@@ -198,6 +200,6 @@ if os.environ.get("TURNS_SPACE") is None:
     print("|---|---|---|---|---|---|")
     for name, *_, parser in RUNS:
         total, right, wrong, extra, flagged = compare(name, parser)
-        print(f"| {name} | {total} | {right} ({100 * right / total:.1f} %) | {wrong} | {extra} | {flagged} ({100 * flagged / total:.1f} %) |")
+        print(f"| {name} | {total} | {right} ({100 * right / max(1, total):.1f} %) | {wrong} | {extra} | {flagged} ({100 * flagged / max(1, total):.1f} %) |")
 else:
     main()

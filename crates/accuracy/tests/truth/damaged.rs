@@ -79,13 +79,6 @@ const LESS: &[(&str, &str, usize)] = &[
     ("kafka", "reorder=10%", 90),
 ];
 
-/// Damage that is not judged for a parser. A client in its capture sent a segment again before it was acknowledged: if the connection
-/// is idle between the two, the second one begins a flow of its own, so that its request is reported again.
-const NOT_JUDGED: &[(&str, &str)] = &[
-    ("kafka", "pause-310000ms=0.2%"),
-    ("kafka", "pause-36000000ms=0.2%"),
-];
-
 fn check(capture: PathBuf, parser: &str) {
     let recording = PacketRecording::load(&capture, usize::MAX).expect("a capture");
     let truth = GroundTruth::of(&recording, parser);
@@ -97,9 +90,6 @@ fn check(capture: PathBuf, parser: &str) {
     );
     let mut failures = Vec::new();
     for (name, found_min) in IMPAIRMENTS {
-        if NOT_JUDGED.contains(&(parser, name)) {
-            continue;
-        }
         let less = LESS
             .iter()
             .find(|(of, impairment, _)| (of, impairment) == (&parser, name));

@@ -48,6 +48,7 @@ mod tests {
                 "SELECT url, count(*) FROM ht",
                 &[
                     "SELECT url, count(*) FROM http",
+                    "SELECT url, count(*) FROM http2",
                     "SELECT url, count(*) FROM http_get",
                 ],
             ),

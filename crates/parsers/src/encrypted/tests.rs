@@ -192,6 +192,24 @@ fn several_short_records_are_a_burst() {
     assert_eq!(certainty(&[200, 16_000, 16_000, 16_000, 99]), "turn");
 }
 
+/// A request as short as a control frame does not extend the response before it unnoticed.
+#[test]
+fn a_doubtful_control_frame_is_an_overlap() {
+    let mut talk = connected(&["h2"]);
+    talk.client(data(64))
+        .server(data(40))
+        .client(data(44))
+        .server(data(200));
+    talk.client(data(17)).server(data(300));
+    assert_eq!(talk.rows(), ["overlap h2 44 500 - 1000 exact"]);
+    let mut long = connected(&["h2"]);
+    long.client(data(64)).server(data(40)).client(data(44));
+    long.server([data(16_000), data(16_000)].concat())
+        .client(data(13));
+    long.server(data(300));
+    assert_eq!(long.rows(), ["turn h2 44 32300 1000 - exact"]);
+}
+
 /// SETTINGS that share a record with the response show neither the protocol nor the end of the preface.
 #[test]
 fn http2_is_recognized_by_the_client() {

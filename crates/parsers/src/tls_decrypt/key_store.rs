@@ -190,6 +190,7 @@ impl SessionSecrets {
                 self.counters.secrets += 1;
                 self.add(label, random, &secret[..len], lock);
             }
+            None if is_of_other_use(line) => {}
             None => self.counters.unknown_lines += 1,
         }
     }
@@ -240,6 +241,20 @@ impl SessionSecrets {
             self.free.push(slot);
         }
     }
+}
+
+/// Labels of key logs that decryption does not need; QUIC's begin with `QUIC_`.
+const OTHER_LABELS: &[&[u8]] = &[
+    b"EXPORTER_SECRET",
+    b"EARLY_EXPORTER_MASTER_SECRET",
+    b"EARLY_EXPORTER_SECRET",
+    b"ECH_SECRET",
+    b"ECH_CONFIG",
+];
+
+fn is_of_other_use(line: &[u8]) -> bool {
+    let label = line.split(u8::is_ascii_whitespace).next();
+    label.is_some_and(|label| OTHER_LABELS.contains(&label) || label.starts_with(b"QUIC_"))
 }
 
 type ParsedLine = (
@@ -310,9 +325,11 @@ mod tests {
         assert_eq!(traffic.as_deref(), Some(&vec![8; 32]));
         assert!(store.secret(&random(2), TlsSecretLabel::Master).is_none());
         store.add_lines(b"# comment\r\n\r\n");
+        store.add_lines(&line("EXPORTER_SECRET", 1, &[1; 32]));
+        store.add_lines(&line("QUIC_CLIENT_TRAFFIC_SECRET_0", 1, &[1; 32]));
         assert_eq!(store.counters().unknown_lines, 0);
         for malformed in [
-            line("EXPORTER_SECRET", 1, &[1; 32]),
+            line("EXPORTER", 1, &[1; 32]),
             line("CLIENT_RANDOM", 1, &[1; 32]),
             line("CLIENT_TRAFFIC_SECRET_0", 1, &[1; 49]),
             b"CLIENT_RANDOM 00 00".to_vec(),

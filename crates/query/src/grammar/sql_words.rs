@@ -48,6 +48,9 @@ const OTHER_STATEMENTS: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Clauses that only the other spelling of a query has: no names, so that a statement can be printed in it.
+const OTHER_SPELLING: &[&str] = &["parse", "process"];
+
 /// A hint for a statement that begins with this word.
 pub(super) fn statement_hint(word: &str) -> Option<&'static str> {
     let is_it = |known: &&str| known.eq_ignore_ascii_case(word);
@@ -94,7 +97,10 @@ impl QueryReader<'_> {
             .any(|known| known.eq_ignore_ascii_case(word))
             || continues_from(word)
             || other_clause(word).is_some()
-            || self.clause_of(token).is_some();
+            || self.clause_of(token).is_some()
+            || OTHER_SPELLING
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(word));
         // A misspelt clause is no name.
         let is_misspelt = nearest(word, self.clauses().iter().copied())
             .is_some_and(|clause| clause.len().abs_diff(word.len()) <= 1);

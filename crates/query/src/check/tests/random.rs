@@ -148,6 +148,17 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof![4 => prop::sample::select(KNOWN).prop_map(str::to_owned), 1 => "\\PC{0,4}"]
 }
 
+#[test]
+fn clauses_of_the_other_spelling_are_no_names() {
+    for text in [
+        "SELECT status process FROM http",
+        "SELECT DISTINCT url, status PARSE FROM http LIMIT 5",
+    ] {
+        never_panics(text);
+        assert!(crate::check(text, &schemas(), &hosts()).is_err(), "{text}");
+    }
+}
+
 /// Checks and renders, in both spellings; every position is within the text, and every error has a message.
 fn never_panics(text: &str) {
     let errors = match crate::check(text, &schemas(), &hosts()) {
