@@ -113,7 +113,7 @@ fn with_module(name: &str, root: &str) -> Result<String> {
     let mut modules: Vec<&str> = root[first..end].lines().collect();
     let line = format!("pub mod {name};");
     modules.push(&line);
-    modules.sort_unstable();
+    modules.sort_unstable_by_key(|line| line.trim_end_matches(';'));
     Ok(format!(
         "{}{}{}",
         &root[..first],
@@ -228,13 +228,14 @@ mod tests {
             .lines()
             .skip_while(|l| !l.starts_with("pub mod dns;"))
             .take_while(|l| !l.is_empty())
+            .map(|l| l.trim_end_matches(';'))
             .collect();
         assert!(
-            modules.is_sorted() && modules.contains(&"pub mod line_store;"),
+            modules.is_sorted() && modules.contains(&"pub mod line_store"),
             "{modules:?}"
         );
         assert!(
-            root.contains("pub mod http;\npub mod line_store;\npub mod memcached;\n"),
+            root.contains("pub mod kafka;\npub mod line_store;\npub mod memcached;\n"),
             "{root}"
         );
         let registry = text(REGISTRY);
