@@ -1,7 +1,7 @@
 //! Encrypted connections without keys: one tuple per *turn* of a TLS connection over TCP, the client's records of
 //! application data and then the server's, from the headers of records (RFC 8446 section 5.1).
 //!
-//! A turn is a request with its response if the client waits for responses. [`turns`] marks turns for which this is
+//! A turn is a request with its response if the client waits for responses. `turns.rs` marks turns for which this is
 //! doubtful. The connection's handshake is read by [`crate::tls`], whose protocol it shares. See `docs/encrypted.md`.
 
 mod connection;

@@ -2,7 +2,7 @@
 //!
 //! Both byte streams are read frame by frame; DATA is skipped by length, and only prefixes of gRPC messages are
 //! read. Responses belong to requests by the number of the stream, also after missing bytes. Header blocks are
-//! decoded in the order of the connection; what they refer to before the capture is unknown ([`hpack`]). The
+//! decoded in the order of the connection; what they refer to before the capture is unknown (`hpack.rs`). The
 //! tuples are those of `http`, with more fields in `http2` and `grpc`.
 
 mod connection;
