@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| netalytics_fuzz::converse(
-    &parsers::tls::PROTOCOL,
+    &parsers::encrypted::PROTOCOL,
     parsers::tls::schema(),
     7,
     input
