@@ -94,7 +94,7 @@ impl EncryptedConnection {
         }
     }
 
-    /// Takes over the result of the handshake when it is over.
+    /// Starts the turns with the session of a complete handshake.
     fn end_handshake(&mut self) {
         if let (None, Some(turns), Some(ended)) =
             (&self.session, &mut self.turns, self.handshake.ended())

@@ -85,8 +85,8 @@ pub fn schema() -> Schema {
     }
 }
 
-/// Number of steps in the first part of a request after which it is known whether Produce expects a response: the tagged fields of
-/// the header, the transactional id, and the acknowledgments.
+/// Steps up to the acknowledgments of Produce, which tell whether it expects a response: the tagged fields of the header, the
+/// transactional id, and the acknowledgments.
 const FIRST_STEPS: usize = 4;
 
 impl RequestResponseProtocol for KafkaConnection {

@@ -382,7 +382,7 @@ impl Http2Connection {
         }
     }
 
-    /// Writes a stream that is over.
+    /// Writes a complete stream.
     #[inline]
     pub(super) fn settle(&mut self, id: u32, out: &mut ParserOutput<'_>) {
         if self.streams.get(id).is_some_and(|stream| stream.is_over()) {

@@ -41,7 +41,7 @@ pub struct TlsConnection {
 }
 
 impl TlsConnection {
-    /// The handshake, if it is over.
+    /// The handshake after its end.
     pub fn ended(&self) -> Option<&TlsHandshake> {
         (self.stage == TlsHandshakeStage::Over).then_some(&self.handshake)
     }

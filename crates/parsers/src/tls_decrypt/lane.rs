@@ -141,7 +141,7 @@ impl TlsLane {
         self.current.as_ref().map(|current| current.epoch)
     }
 
-    /// Whether so many records failed that decryption ends.
+    /// Whether the limit of failed records is reached, which ends decryption.
     fn is_hopeless(&self) -> bool {
         self.failures >= FAILURES_MAX || self.attempted_bytes > ATTEMPTED_BYTES_MAX
     }
