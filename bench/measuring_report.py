@@ -1,5 +1,5 @@
 """Results of bench/cost_of_measuring.py: means with 95 % intervals (Student's) over the runs, tables, the block of docs/cost-of-measuring.md, and a cost file."""
-import csv, json, math, statistics
+import csv, json, math, re, statistics
 
 from cost_report import T
 
@@ -217,6 +217,13 @@ def cost_file(rows, of):
     return text
 
 
+def published(text):
+    """The part of a page for the documentation: the machine, the cost without measurement, and the cost per sample."""
+    first, *sections = re.split(r"\n(?=\*\*)", text)
+    head = "\n\n".join(part for part in first.split("\n\n") if not part.startswith("Of "))
+    return head + "\n" + "".join(part.rstrip("\n") + "\n" for part in sections if part.startswith("**Cost per sample"))
+
+
 def write(folder, root):
     """Writes README.md and costs.toml; with `root`, also the documentation. Returns the rows."""
     (rows, empty), of = load(folder), json.loads((folder / "machine.json").read_text())
@@ -226,5 +233,5 @@ def write(folder, root):
     if root:
         path = root / "docs/cost-of-measuring.md"
         head, rest = path.read_text().split(BEGIN)
-        path.write_text(head + BEGIN + text + END + rest.split(END, 1)[1])
+        path.write_text(head + BEGIN + published(text) + END + rest.split(END, 1)[1])
     return rows

@@ -300,7 +300,7 @@ impl Monitor {
     ) -> (BatchProgress, usize) {
         let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         let (progress, n) = self.admit(batch, &mut admitted);
-        self.on_admitted(batch, admitted, events);
+        self.on_admitted(batch, &mut admitted, events);
         (progress, n)
     }
 
@@ -309,13 +309,13 @@ impl Monitor {
     fn on_admitted(
         &mut self,
         batch: &[CapturedPacket<'_>],
-        mut admitted: ArrayVec<AdmittedPacket, BATCH>,
+        admitted: &mut ArrayVec<AdmittedPacket, BATCH>,
         events: &mut FlowEvents,
     ) {
-        self.prefetch(&mut admitted);
+        self.prefetch(admitted);
         let has_fast_path =
             !self.asks.packets && !self.adaptive.has_changed() && !self.table.verifies_checksums();
-        for ready in &admitted {
+        for ready in admitted.iter() {
             let captured = &batch[usize::from(ready.place)];
             let taken = if has_fast_path {
                 self.table.process_fast(&ready.at, &ready.segment)

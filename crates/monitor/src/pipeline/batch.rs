@@ -26,8 +26,10 @@ impl Monitor {
     ) -> BatchProgress {
         let mut events = std::mem::take(&mut self.events);
         let mut progress = BatchProgress::Continue;
+        let mut batch = ArrayVec::<CapturedPacket<'a>, BATCH>::new();
         while progress == BatchProgress::Continue {
-            let batch: ArrayVec<CapturedPacket<'a>, BATCH> = packets.by_ref().take(BATCH).collect();
+            batch.clear();
+            batch.extend(packets.by_ref().take(BATCH));
             if batch.is_empty() {
                 break;
             }
@@ -45,9 +47,11 @@ impl Monitor {
         out: &mut dyn TupleConsumer,
     ) {
         let mut events = std::mem::take(&mut self.events);
+        let mut batch = ArrayVec::<CapturedPacket<'a>, BATCH>::new();
+        let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
         loop {
-            let mut batch = ArrayVec::<CapturedPacket<'a>, BATCH>::new();
-            let mut admitted = ArrayVec::<AdmittedPacket, BATCH>::new();
+            batch.clear();
+            admitted.clear();
             for (captured, prepared) in packets.by_ref().take(BATCH) {
                 self.latest = self.latest.max(captured.ts);
                 self.admit_prepared(&captured, &prepared, batch.len(), &mut admitted);
@@ -56,7 +60,7 @@ impl Monitor {
             if batch.is_empty() {
                 break;
             }
-            self.on_admitted(&batch, admitted, &mut events);
+            self.on_admitted(&batch, &mut admitted, &mut events);
             self.flush_full(out);
         }
         self.events = events;
