@@ -79,28 +79,38 @@ impl PcapFile {
 
     /// As [`crate::format::CaptureFormat::read`].
     pub fn read(&mut self, window: &[u8], records: &mut RecordSink<'_>) -> (usize, RecordStop) {
-        // Separate loops: one branch less per packet.
+        // Separate loops: the usual one has fewer branches and variables.
+        let is_usual = self.fractions.scale == FractionScale::MICROSECONDS;
         match (self.big_endian, self.lengths_may_be_swapped) {
-            (false, false) => self.read_as::<false>(u32::from_le_bytes, window, records),
-            (true, false) => self.read_as::<false>(u32::from_be_bytes, window, records),
-            (false, true) => self.read_as::<true>(u32::from_le_bytes, window, records),
-            (true, true) => self.read_as::<true>(u32::from_be_bytes, window, records),
+            (false, false) if is_usual => {
+                self.read_as::<false, true>(u32::from_le_bytes, window, records)
+            }
+            (false, false) => self.read_as::<false, false>(u32::from_le_bytes, window, records),
+            (true, false) => self.read_as::<false, false>(u32::from_be_bytes, window, records),
+            (false, true) => self.read_as::<true, false>(u32::from_le_bytes, window, records),
+            (true, true) => self.read_as::<true, false>(u32::from_be_bytes, window, records),
         }
     }
 
+    /// Reads records up to the first one with an unusual fraction, inclusive. `MICROSECONDS`: the usual ones are
+    /// microseconds.
     #[inline(always)]
-    fn read_as<const SWAPPED: bool>(
+    fn read_as<const SWAPPED: bool, const MICROSECONDS: bool>(
         &mut self,
         word: fn([u8; 4]) -> u32,
         window: &[u8],
         records: &mut RecordSink<'_>,
     ) -> (usize, RecordStop) {
         let (origin, places) = records.places();
+        let scale = if MICROSECONDS {
+            FractionScale::MICROSECONDS
+        } else {
+            self.fractions.scale
+        };
         let mut rest = window;
         let mut n = 0;
         let mut stop = RecordStop::Full;
-        // A copy, which the loop keeps in registers.
-        let mut scale = self.fractions.scale;
+        let mut is_unusual = false;
         for place in places {
             let (seconds, fraction, lengths) = match self.fields::<SWAPPED>(word, rest) {
                 Ok(fields) => fields,
@@ -115,20 +125,43 @@ impl PcapFile {
                 stop = RecordStop::Need(end);
                 break;
             };
-            let nanos = scale.nanos(fraction).unwrap_or_else(|| {
-                let nanos = self.fractions.unusual(fraction, n);
-                scale = self.fractions.scale;
-                nanos
-            });
-            let nanos = u64::from(seconds) * SECOND + nanos;
-            *place = origin.record(Timestamp(nanos as i64), self.link_type, lengths, start);
+            let Some(nanos) = scale.nanos(fraction) else {
+                is_unusual = true;
+                break;
+            };
+            *place = origin.record(time(seconds, nanos), self.link_type, lengths, start);
             n += 1;
             sys::prefetch_ahead(rest, end);
             rest = next;
         }
         records.filled(n);
         self.fractions.read += n as u64;
-        (window.len() - rest.len(), stop)
+        let at = window.len() - rest.len();
+        if is_unusual {
+            return self.read_unusual::<SWAPPED>(word, window, at, records);
+        }
+        (at, stop)
+    }
+
+    /// Reads the complete record at `at`, whose fraction is unusual. Returns as [`PcapFile::read`].
+    #[cold]
+    fn read_unusual<const SWAPPED: bool>(
+        &mut self,
+        word: fn([u8; 4]) -> u32,
+        window: &[u8],
+        at: usize,
+        records: &mut RecordSink<'_>,
+    ) -> (usize, RecordStop) {
+        let (seconds, fraction, lengths) = match self.fields::<SWAPPED>(word, &window[at..]) {
+            Ok(fields) => fields,
+            Err(stop) => return (at, stop),
+        };
+        let start = at + self.record_header_len;
+        let end = start + lengths.len as usize;
+        let nanos = self.fractions.unusual(fraction);
+        records.push(time(seconds, nanos), self.link_type, lengths, start);
+        self.fractions.read += 1;
+        (end, RecordStop::Full)
     }
 
     /// Fields of the record header at the front.
@@ -192,6 +225,11 @@ impl PcapFile {
     }
 }
 
+#[inline(always)]
+fn time(seconds: u32, nanos: u64) -> Timestamp {
+    Timestamp((u64::from(seconds) * SECOND + nanos) as i64)
+}
+
 /// Unit of fractions of a second. A fraction of a million or more in a file of microseconds is nanoseconds: nearly
 /// all are in a file with a wrong magic number, but only single ones in a damaged file. So each of them is read as
 /// nanoseconds, and smaller ones are as long as large ones prevail among the latest. Depends on the records alone,
@@ -202,7 +240,7 @@ struct TimestampFractions {
     stated: u64,
     /// Unit assumed at present.
     scale: FractionScale,
-    /// Records read in earlier calls.
+    /// Records read so far.
     read: u64,
     /// Records already counted below.
     judged: u64,
@@ -212,7 +250,7 @@ struct TimestampFractions {
 }
 
 /// Unit of the fractions of a second, and the range of fractions that is valid without further checks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FractionScale {
     nanos_per_unit: u64,
     /// The smallest fraction of the range.
@@ -222,6 +260,12 @@ struct FractionScale {
 }
 
 impl FractionScale {
+    const MICROSECONDS: FractionScale = FractionScale {
+        nanos_per_unit: 1000,
+        least: 0,
+        usual: MICROS,
+    };
+
     /// Nanoseconds of a fraction in the range.
     #[inline(always)]
     fn nanos(self, fraction: u32) -> Option<u64> {
@@ -252,10 +296,9 @@ impl TimestampFractions {
         }
     }
 
-    /// Nanoseconds of the `n`th record of this call, whose fraction is out of range.
-    #[cold]
-    fn unusual(&mut self, fraction: u32, n: usize) -> u64 {
-        let record = self.read + n as u64;
+    /// Nanoseconds of the next record, whose fraction is out of range.
+    fn unusual(&mut self, fraction: u32) -> u64 {
+        let record = self.read;
         // A fraction above one second is damage: it must not move the clock far.
         if self.stated == 1 || u64::from(fraction) >= SECOND {
             return SECOND;
@@ -274,11 +317,7 @@ impl TimestampFractions {
                 usual: SECOND as u32 - MICROS,
             }
         } else {
-            FractionScale {
-                nanos_per_unit: 1000,
-                least: 0,
-                usual: MICROS,
-            }
+            FractionScale::MICROSECONDS
         };
         u64::from(fraction)
             * if is_large {
@@ -519,7 +558,7 @@ mod tests {
         check(
             &file,
             &[(6_000_000_000, LinkType::Ethernet, 0, &[])],
-            RecordStop::Need(16),
+            RecordStop::Full,
         );
     }
 }

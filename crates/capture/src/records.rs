@@ -106,7 +106,7 @@ pub(crate) struct PacketLengths {
 /// Reason why no further record was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RecordStop {
-    /// The block is full.
+    /// The block is full, or the unit of times may change; the next call continues.
     Full,
     /// The next item needs this many bytes, more than the window has.
     Need(usize),

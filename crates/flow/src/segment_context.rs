@@ -88,28 +88,24 @@ impl SegmentContext<'_> {
 
     /// Delivers waiting pieces whose turn it is.
     fn release(&mut self, flow: &mut FlowMut<'_>) {
-        self.release_by(flow, self.heard(flow.core()));
+        self.release_by(flow, true);
     }
 
     /// Same, without waiting for packets of a side that was not seen or for a SYN.
     fn release_without_waiting(&mut self, flow: &mut FlowMut<'_>) {
-        let heard = self.heard(flow.core());
-        self.release_by(
-            flow,
-            DeliveryContext {
-                young: false,
-                ..heard
-            },
-        );
+        self.release_by(flow, false);
     }
 
-    fn release_by(&mut self, flow: &mut FlowMut<'_>, before: DeliveryContext) {
-        let Some(mut order) = flow
-            .cold
-            .spill
-            .as_mut()
-            .and_then(|spill| spill.order.take())
-        else {
+    fn release_by(&mut self, flow: &mut FlowMut<'_>, waits: bool) {
+        if !flow.core().holds_back() {
+            return;
+        }
+        let heard = self.heard(flow.core());
+        let before = DeliveryContext {
+            young: heard.young && waits,
+            ..heard
+        };
+        let Some(mut order) = flow.spill_mut().order.take() else {
             return;
         };
         let mut heard = before;

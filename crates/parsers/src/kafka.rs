@@ -213,7 +213,8 @@ impl KafkaConnection {
     fn cut_request(&self, bytes: &[u8]) -> MessageBoundary {
         match RequestHeader::read(bytes) {
             HeaderRead::Header(header) => {
-                first_part(header.walk(), header.size, header.length as usize, bytes)
+                let walk = || header.walk();
+                first_part(walk, header.size, header.length as usize, bytes)
             }
             HeaderRead::NeedMore => MessageBoundary::NeedMore,
             HeaderRead::Bad if self.has_tokens => tokens(bytes),
@@ -243,15 +244,13 @@ impl KafkaConnection {
             None if self.has_tokens => tokens(bytes),
             _ if !header::is_response_length(length) => MessageBoundary::NoMessage,
             Some((key, version)) => {
-                let walk = header::response_walk(key, version, length);
+                let walk = || header::response_walk(key, version, length);
                 first_part(walk, 8, length as usize, bytes)
             }
-            None => first_part(
-                Walk::unknown(length as usize - 4),
-                8,
-                length as usize,
-                bytes,
-            ),
+            None => {
+                let walk = || Walk::unknown(length as usize - 4);
+                first_part(walk, 8, length as usize, bytes)
+            }
         }
     }
 }
@@ -267,7 +266,12 @@ fn tokens(bytes: &[u8]) -> MessageBoundary {
 }
 
 /// The first part of a message whose header has `size` bytes and states `length`.
-fn first_part(walk: Walk, size: usize, length: usize, bytes: &[u8]) -> MessageBoundary {
+fn first_part(
+    walk: impl FnOnce() -> Walk,
+    size: usize,
+    length: usize,
+    bytes: &[u8],
+) -> MessageBoundary {
     let whole = length + LENGTH;
     if bytes.len() >= whole {
         return MessageBoundary::Message {
@@ -275,7 +279,7 @@ fn first_part(walk: Walk, size: usize, length: usize, bytes: &[u8]) -> MessageBo
             body: 0,
         };
     }
-    let part = walk.part(&bytes[size..]);
+    let part = walk().part(&bytes[size..]);
     if part.is_within && part.steps <= FIRST_STEPS {
         return MessageBoundary::NeedMore;
     }

@@ -53,10 +53,9 @@ pub(crate) fn prefetch_ahead(rest: &[u8], record_len: usize) {
     // Two lines at once, without a branch that small records of different lengths would mispredict.
     prefetch_line(ahead, 0);
     prefetch_line(ahead, LINE);
-    let mut at = 2 * LINE;
-    while at < record_len.min(PREFETCH_MAX) {
-        prefetch_line(ahead, at);
-        at += LINE;
+    if record_len > 2 * LINE {
+        let lines = (2 * LINE..record_len.min(PREFETCH_MAX)).step_by(LINE);
+        lines.for_each(|at| prefetch_line(ahead, at));
     }
 }
 

@@ -30,6 +30,8 @@ pub struct KafkaConnection {
     pub(super) client: MessageReading,
     pub(super) server: MessageReading,
     outstanding: VecDeque<OutstandingRequest>,
+    /// The request in progress, until its acknowledgments tell whether it has a response.
+    begun: Option<OutstandingRequest>,
     fetch: FetchSession,
     member: Option<GroupMember>,
     /// Client id and correlation id of the last request.
@@ -106,7 +108,7 @@ impl KafkaConnection {
         };
         self.read_fields(direction, head.get(at..).unwrap_or_default(), names);
         if begins && direction == Direction::ClientToServer && !self.is_silent() {
-            self.expect_response(head);
+            self.expect_response();
         }
     }
 
@@ -118,9 +120,15 @@ impl KafkaConnection {
     fn begin_request(&mut self, head: &[u8]) -> usize {
         let reading = &mut self.client;
         reading.begin();
+        self.begun = None;
         let HeaderRead::Header(header) = RequestHeader::read(head) else {
             return head.len();
         };
+        self.begun = Some(OutstandingRequest {
+            id: header.id,
+            key: header.key,
+            version: header.version,
+        });
         reading.key = header.key;
         reading.walk = header.walk();
         reading.digest.set(DigestNumber::Key, header.key.into());
@@ -137,17 +145,15 @@ impl KafkaConnection {
         header.size
     }
 
-    fn expect_response(&mut self, head: &[u8]) {
-        if let HeaderRead::Header(header) = RequestHeader::read(head) {
-            if self.outstanding.len() >= OUTSTANDING_MAX {
-                self.outstanding.pop_front();
-            }
-            self.outstanding.push_back(OutstandingRequest {
-                id: header.id,
-                key: header.key,
-                version: header.version,
-            });
+    /// The request that has just begun has a response.
+    fn expect_response(&mut self) {
+        let Some(request) = self.begun.take() else {
+            return;
+        };
+        if self.outstanding.len() >= OUTSTANDING_MAX {
+            self.outstanding.pop_front();
         }
+        self.outstanding.push_back(request);
     }
 
     fn begin_response(&mut self, head: &[u8]) -> usize {

@@ -203,9 +203,7 @@ impl Digest {
 
     /// Appends the stored form.
     pub fn store(&self, kept: &mut Vec<u8>) {
-        for number in self.numbers {
-            kept.extend_from_slice(&number.to_be_bytes());
-        }
+        kept.extend_from_slice(self.numbers.map(i64::to_be_bytes).as_flattened());
         for text in &self.texts {
             let length = text.as_ref().map_or(u16::MAX, |text| text.len() as u16);
             kept.extend_from_slice(&length.to_be_bytes());

@@ -168,13 +168,28 @@ pub fn name(key: i16) -> Option<&'static str> {
 }
 
 fn of_key(key: i16) -> &'static [Api] {
-    let first = APIS.partition_point(|api| api.key < key);
-    let count = APIS[first..]
-        .iter()
-        .take_while(|api| api.key == key)
-        .count();
-    &APIS[first..first + count]
+    let place = usize::try_from(key).ok().and_then(|key| PLACES.get(key));
+    let (first, count) = place.copied().unwrap_or_default();
+    &APIS[usize::from(first)..usize::from(first + count)]
 }
+
+/// For each key, the first of its layouts in [`APIS`], which are sorted by key, and their number.
+static PLACES: [(u16, u16); KEYS] = {
+    let mut places = [(0, 0); KEYS];
+    let mut at = 0;
+    while at < APIS.len() {
+        let (first, count) = places[APIS[at].key as usize];
+        places[APIS[at].key as usize] = if count == 0 {
+            (at as u16, 1)
+        } else {
+            (first, count + 1)
+        };
+        at += 1;
+    }
+    places
+};
+/// One more than the largest key.
+const KEYS: usize = APIS[APIS.len() - 1].key as usize + 1;
 
 /// Correlation id of a message.
 pub fn id(direction: Direction, head: &[u8]) -> Option<u64> {
