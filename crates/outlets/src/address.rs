@@ -399,7 +399,9 @@ fn host_and_port(authority: &str, scheme: OutletScheme) -> Result<(String, u16),
         .strip_prefix('[')
         .and_then(|rest| rest.split_once(']'))
     {
-        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        Some((host, "")) => (host, None),
+        // Text without a colon is not a port either.
+        Some((host, rest)) => (host, Some(rest.strip_prefix(':').unwrap_or_default())),
         None => match authority.rsplit_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
@@ -423,7 +425,7 @@ fn unescaped(text: &str) -> String {
     while let [first, tail @ ..] = rest {
         let digits = tail
             .get(..2)
-            .filter(|_| *first == b'%')
+            .filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit))
             .and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {

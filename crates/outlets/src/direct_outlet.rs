@@ -105,3 +105,80 @@ impl DirectOutlet {
         self.mapping.left_out()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::SystemSecrets;
+    use crate::tests::{head, result};
+
+    fn outlet(to: &str) -> DirectOutlet {
+        let address = OutletAddress::read(to, &SystemSecrets).expect("an address");
+        let rows = RowIdentity {
+            of: "job".into(),
+            run: 7,
+        };
+        let outlet = DirectOutlet::prepare(&address, &rows, &OutletLimits::default());
+        let mut outlet = outlet.expect("an outlet");
+        outlet.announce(&[head()]);
+        outlet
+    }
+
+    fn rows(first: u64) -> Vec<Batch> {
+        let row = |n: u64| (n.cast_signed() / 300, "/", n);
+        [first, first + 700]
+            .map(|from| result(&(from..from + 700).map(row).collect::<Vec<_>>()))
+            .to_vec()
+    }
+
+    /// Numbers, sizes and bytes of messages.
+    fn packed(outlet: &mut DirectOutlet, first: u64, number: u64) -> Vec<(u64, u64, Vec<u8>)> {
+        let messages = outlet.pack(0, &rows(first), number);
+        let message = |PreparedMessage(message): PreparedMessage| {
+            (message.number, message.rows, message.body.bytes().to_vec())
+        };
+        messages.into_iter().map(message).collect()
+    }
+
+    /// After a crash, the messages in transit are sent again by another process.
+    #[test]
+    fn the_same_rows_are_the_same_messages_after_a_restart() {
+        for to in [
+            "tcp://h:1",
+            "webhook+http://h",
+            "otlp+http://h",
+            "kafka://h",
+        ] {
+            let mut first = outlet(to);
+            packed(&mut first, 0, 1);
+            let before = packed(&mut first, 1400, 1401);
+            let after = packed(&mut outlet(to), 1400, 1401);
+            assert_eq!(before, after, "{to}");
+            let rows: u64 = after.iter().map(|(_, rows, _)| rows).sum();
+            assert_eq!(rows, 1400, "{to}");
+        }
+    }
+
+    /// Identifiers of the next rows start behind those of these.
+    #[test]
+    fn messages_have_no_more_numbers_than_rows() {
+        for to in [
+            "tcp://h:1",
+            "webhook+http://h",
+            "otlp+http://h",
+            "redis://h",
+            "ipfix://h",
+        ] {
+            let mut outlet = outlet(to);
+            let messages = outlet.pack(0, &[result(&[(0, "/", 1), (10, "/", 2)])], 100);
+            let numbers: Vec<u64> = messages.iter().map(|message| message.0.number).collect();
+            assert!(numbers.len() <= 2, "{to}");
+            assert_eq!(
+                numbers,
+                (100..).take(numbers.len()).collect::<Vec<_>>(),
+                "{to}"
+            );
+            assert!(outlet.pack(0, &[], 102).is_empty(), "{to}");
+        }
+    }
+}

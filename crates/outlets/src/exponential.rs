@@ -58,6 +58,7 @@ impl ExponentialBuckets {
     /// Adds a value.
     pub fn record(&mut self, value: f64) {
         self.add(value, 1);
+        self.fit();
     }
 
     fn add(&mut self, value: f64, count: u64) {
@@ -73,7 +74,7 @@ impl ExponentialBuckets {
                 return;
             }
         };
-        let place = value.abs().log2() * f64::from(1 << SCALE);
+        let place = value.abs().log2() * 2f64.powi(self.scale);
         // A bound equal to a power of two except for rounding is included in the bucket.
         let index = (place - 1e-9).ceil() as i32;
         *buckets.entry(index).or_default() += count;

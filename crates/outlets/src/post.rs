@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use connect::HttpSettings;
 use ureq::Agent;
+use ureq::http::Uri;
 
 use crate::address::OutletAddress;
 use crate::net;
@@ -22,7 +23,7 @@ impl HttpPoster {
     /// A client for this address; `usual_path`: default path.
     ///
     /// # Errors
-    /// A message, if TLS is not available.
+    /// A message, if TLS is not available or the address is not a URL.
     pub fn new(address: &OutletAddress, usual_path: &str) -> Result<HttpPoster, String> {
         let is_tls = address.scheme.name().ends_with("+https");
         let path = match address.path.reveal() {
@@ -36,9 +37,14 @@ impl HttpPoster {
             ..HttpSettings::default()
         };
         let scheme = if is_tls { "https" } else { "http" };
+        let url = format!("{scheme}://{}{path}", address.authority());
+        // The error is dropped: it may quote a secret.
+        if url.parse::<Uri>().is_err() {
+            return Err("its host or path has characters that must be percent-encoded".into());
+        }
         Ok(HttpPoster {
             agent: settings.agent(),
-            url: format!("{scheme}://{}{path}", address.authority()),
+            url,
         })
     }
 

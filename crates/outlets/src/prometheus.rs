@@ -222,9 +222,10 @@ impl ScrapeTransport {
             .collect();
         let listener =
             TcpListener::bind(at.as_slice()).map_err(|error| format!("cannot listen: {error}"))?;
-        let path = match address.path.reveal() {
-            "" | "/" => "/metrics".into(),
-            path => path.to_owned(),
+        // A request's query is ignored, and so is that of the address.
+        let path = match address.path.reveal().split('?').next() {
+            None | Some("" | "/") => "/metrics".into(),
+            Some(path) => path.to_owned(),
         };
         Ok(ScrapeTransport {
             board,

@@ -72,6 +72,8 @@ impl OutletQueue {
                 inner.items.push_back(item);
                 lost = inner.make_room(self.bytes_max);
             }
+            // A second one without rows between them has no effect.
+            OutletItem::Complete if inner.is_complete_before(inner.items.len()) => {}
             OutletItem::Complete | OutletItem::Heads(_) => inner.items.push_back(item),
         }
         drop(inner);
@@ -148,7 +150,19 @@ impl OutletQueueState {
                 self.bytes -= batch.bytes();
                 lost += batch.rows() as u64;
             }
+            let is_next_complete = matches!(self.items.get(oldest), Some(OutletItem::Complete));
+            if is_next_complete && self.is_complete_before(oldest) {
+                self.items.remove(oldest);
+            }
         }
         lost
+    }
+
+    /// Whether the item before this place completes windows.
+    fn is_complete_before(&self, place: usize) -> bool {
+        let before = place
+            .checked_sub(1)
+            .and_then(|before| self.items.get(before));
+        matches!(before, Some(OutletItem::Complete))
     }
 }

@@ -47,9 +47,15 @@ impl SeriesTable {
 
     /// Adds the points of a result's window with number `window`.
     pub fn take(&mut self, result: usize, window: u64, points: Vec<MetricPoint>) {
+        // First, so that the series of the last window leave room for those of this one.
+        self.expire(result, window);
         for point in points {
             self.add(result, window, point);
         }
+    }
+
+    /// Drops the series of a result that were last seen too long before `window`.
+    fn expire(&mut self, result: usize, window: u64) {
         let mut count = 0;
         for (family, shown) in &mut self.families {
             let kept = if family.kind == PointKind::Gauge {

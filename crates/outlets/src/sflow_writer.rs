@@ -35,9 +35,10 @@ struct SampleSender {
     socket: UdpSocket,
     pacer: DatagramPacer,
     counts: PacketFileCounts,
-    /// Packets of the next datagram, and of the one before.
+    /// Packets of the next datagram.
     waiting: u64,
-    before: u64,
+    /// Packets and bytes of the datagram before.
+    before: (u64, u64),
     error: Option<io::Error>,
 }
 
@@ -79,7 +80,7 @@ impl SflowWriter {
                     ..PacketFileCounts::default()
                 },
                 waiting: 0,
-                before: 0,
+                before: (0, 0),
                 error: None,
             },
             first: None,
@@ -161,7 +162,7 @@ impl SampleSender {
             Ok(bytes) => {
                 self.counts.packets += packets;
                 self.counts.bytes += bytes as u64;
-                self.before = packets;
+                self.before = (packets, bytes as u64);
             }
             Err(error) => {
                 self.counts.packets_lost += packets;
@@ -172,8 +173,9 @@ impl SampleSender {
 
     /// Counts the packets of the datagram before as lost.
     fn take_back(&mut self, error: io::Error) {
-        let packets = std::mem::take(&mut self.before);
+        let (packets, bytes) = std::mem::take(&mut self.before);
         self.counts.packets -= packets;
+        self.counts.bytes -= bytes;
         self.counts.packets_lost += packets;
         self.error.get_or_insert(error);
     }

@@ -1,7 +1,11 @@
 //! The queue, the thread, and the counters, with a transport that fails on command.
 
 mod addresses;
+mod flow_rows;
+mod pages;
 mod queues;
+mod series;
+mod threads;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -129,6 +129,7 @@ impl WebhookReceiver {
 /// `whsec_` and the key in base64, or the key as plain text.
 fn key(secret: &str) -> Result<hmac::Key, String> {
     let bytes = match secret.strip_prefix("whsec_") {
+        Some("") => return Err("the key after whsec_ is empty".into()),
         Some(text) => base64(text).ok_or("the key after whsec_ must be base64")?,
         None => secret.as_bytes().to_vec(),
     };

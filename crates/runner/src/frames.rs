@@ -230,6 +230,8 @@ fn counts(
 
 #[cfg(test)]
 mod tests {
+    use telemetry::{ExportProtocol, SequenceLosses};
+
     use super::*;
 
     fn reading(packets: u64, sample_rate: f64) -> VitalsReading {
@@ -330,5 +332,78 @@ mod tests {
         };
         assert!(!report.is_empty());
         assert!(matches!(MonitorFrame::read(&mut stream), Ok(None)));
+    }
+
+    /// What the server reads of the counters is what the monitor has counted.
+    #[test]
+    fn the_exporters_with_the_largest_losses_are_reported() {
+        let exporter = |n: u32| monitor::ExporterState {
+            exporter: if n.is_multiple_of(2) {
+                std::net::Ipv6Addr::from_bits(u128::from(n)).into()
+            } else {
+                std::net::Ipv4Addr::from_bits(n).into()
+            },
+            protocol: telemetry_protocol(n),
+            domain: n,
+            losses: SequenceLosses {
+                received: 1000,
+                lost: u64::from(100 - n),
+                ..SequenceLosses::default()
+            },
+            clock_offset_ns: (n == 3).then_some(i64::MIN),
+        };
+        let mut of = ExportAccounting {
+            domains: 40,
+            unread: 7,
+            exporters: (0..40).map(exporter).collect(),
+            ..ExportAccounting::default()
+        };
+        of.decoded.messages = 5;
+        let counts = counts(&[reading(1, 1.0)], 0, &of);
+        let mut counts: std::collections::BTreeMap<_, _> = counts.into_iter().collect();
+        let exporters = ExporterCounts::take(&mut counts);
+        assert_eq!(exporters.len(), EXPORTERS_MAX);
+        for counts in exporters {
+            let n = counts.domain;
+            let of = exporter(n);
+            assert!(n < 16, "{n} is not among the first");
+            assert_eq!(
+                (counts.exporter, counts.lost),
+                (of.exporter, of.losses.lost)
+            );
+            assert_eq!(counts.clock_offset_ns, of.clock_offset_ns);
+        }
+        let of_exports: Vec<_> = counts
+            .iter()
+            .filter(|(name, _)| name.starts_with(EXPORTS))
+            .map(|(name, n)| (&name[EXPORTS.len()..], *n))
+            .collect();
+        // Neither zeros nor the number of exporters, which is not a total.
+        assert_eq!(of_exports, [("messages", 5), ("unread", 7)]);
+    }
+
+    fn telemetry_protocol(n: u32) -> ExportProtocol {
+        if n < 20 {
+            ExportProtocol::Ipfix
+        } else {
+            ExportProtocol::Netflow9
+        }
+    }
+
+    /// The reader goes away in the middle of a message.
+    #[test]
+    fn the_first_error_is_that_of_the_end() {
+        for writes in 0..6 {
+            let mut stream = ClosedStream(writes);
+            let mut frames = FrameWriter::new(&mut stream, None);
+            for n in 0..10 {
+                frames.come_to(Timestamp(n), LossCount::default());
+                frames.report(ReportPart::default(), None, None);
+                frames.flush();
+            }
+            assert!(frames.is_unheard(), "{writes}");
+            let error = frames.failed.expect("an error");
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        }
     }
 }

@@ -333,4 +333,44 @@ mod tests {
             "parts without memory: {alone}"
         );
     }
+
+    /// Any limit, also one that is not a multiple of the shares.
+    #[test]
+    fn no_limit_is_divided_into_more_than_it_has() {
+        for max in [
+            0,
+            1,
+            7,
+            8,
+            255,
+            256,
+            1000,
+            1023,
+            LEAST - 1,
+            usize::MAX / 2,
+            usize::MAX,
+        ] {
+            for query in ["PARSE http", "PARSE tcp_conn_time, http PROCESS (count)"] {
+                for writing in [RowWriting::AtOnce, RowWriting::InRowGroups] {
+                    let memory = check(&of(max), query, writing);
+                    assert!(bytes_of(&memory) <= max, "{max} {memory:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_greatest_explicit_limits_are_no_overflow() {
+        let limits = MemoryLimits {
+            flows_max: Some(usize::MAX),
+            held_bytes: Some(usize::MAX),
+            window_bytes: Some(usize::MAX),
+            join_bytes: Some(usize::MAX),
+            ..of(usize::MAX)
+        };
+        let memory = check(&limits, "PARSE http PROCESS (count)", RowWriting::AtOnce);
+        let config = memory.config(&limits);
+        assert_eq!(config.stream.window_bytes_max, usize::MAX);
+        assert_eq!(config.monitor.flow.room.flows_max(), Some(usize::MAX));
+    }
 }

@@ -249,4 +249,92 @@ mod tests {
         assert!(set.len() <= 8 && set.is_sorted(), "{set:?}");
         assert!(regulator.outcome().is_set);
     }
+
+    /// Exporters that refuse a number of rates.
+    struct RefusingExporters(u32, Exporters);
+
+    impl RateActuator for RefusingExporters {
+        fn permitted(&self) -> PermittedRates {
+            self.1.permitted()
+        }
+
+        fn set_rate(&mut self, rate: f64) -> Result<(), String> {
+            match self.0.checked_sub(1) {
+                Some(left) => {
+                    self.0 = left;
+                    Err(format!("refused, {left} left"))
+                }
+                None => self.1.set_rate(rate),
+            }
+        }
+    }
+
+    /// A rate that is not set is not that of the samples; it is set after a later window.
+    #[test]
+    fn a_refused_rate_is_reported_and_tried_again() {
+        let exporters = Exporters::default();
+        let goal = RateGoal {
+            error: Some(0.05),
+            cpu: None,
+        };
+        let mut regulator = RateRegulator::new(
+            goal,
+            PrecisionLog::new(goal.error),
+            Some(Box::new(RefusingExporters(2, exporters.clone()))),
+            SamplingCost::Samples(1500.0),
+        );
+        for n in 1..=40 {
+            regulator.regulate(vec![window(n, 1.0 / 64.0)]);
+            let outcome = regulator.outcome();
+            if exporters.set().is_empty() && outcome.problem.is_some() {
+                assert_eq!(outcome.report.sampled_at, Some(1.0 / 64.0));
+            }
+        }
+        assert!(!exporters.set().is_empty());
+        assert_eq!(
+            regulator.outcome().problem.as_deref(),
+            Some("refused, 0 left")
+        );
+    }
+
+    /// The rate is that of exporters that the run does not configure.
+    #[test]
+    fn without_an_actuator_the_rate_is_only_reported() {
+        let goal = RateGoal {
+            error: Some(0.05),
+            cpu: None,
+        };
+        let log = PrecisionLog::new(goal.error);
+        let mut regulator = RateRegulator::new(goal, log, None, SamplingCost::Samples(0.0));
+        regulator.follow();
+        assert_eq!(regulator.outcome().report.windows, 0);
+        (1..=20).for_each(|n| regulator.regulate(vec![window(n, 1.0 / 8.0)]));
+        let RegulatedRate {
+            report,
+            is_set,
+            problem,
+        } = regulator.outcome();
+        assert!(!is_set && problem.is_none());
+        assert_eq!((report.windows, report.sampled_at), (20, Some(1.0 / 8.0)));
+        assert!(report.sufficient.is_some_and(|rate| rate > 1.0 / 8.0));
+    }
+
+    #[test]
+    fn the_cost_of_samples_is_a_share_of_a_core() {
+        let regulator = |ns| {
+            let log = PrecisionLog::new(None);
+            RateRegulator::new(RateGoal::default(), log, None, SamplingCost::Samples(ns))
+        };
+        let window = |tuples, seconds| SampledWindow {
+            tuples,
+            seconds,
+            ..window(1, 1.0)
+        };
+        let cost = |ns, tuples, seconds| regulator(ns).cpu(&window(tuples, seconds), Some(0.9));
+        assert_eq!(cost(1000.0, 500_000, 1.0), Some(0.5));
+        assert_eq!(cost(1000.0, 500_000, 10.0), Some(0.05));
+        assert_eq!(cost(1000.0, 0, 1.0), Some(0.0));
+        // A window without a length has no cost.
+        assert_eq!((cost(1000.0, 5, 0.0), cost(1000.0, 0, 0.0)), (None, None));
+    }
 }

@@ -34,3 +34,66 @@ pub fn mention<'a>(
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use recording::TableKind;
+
+    use super::*;
+
+    /// Notes about files with these keys.
+    fn notes(query: &str, keys: &[Option<u64>]) -> Vec<String> {
+        let checked = query::check(query, &parsers::registry::schemas(), &()).expect("a query");
+        let plan = planner::lower(&checked);
+        let heads: Vec<_> = keys
+            .iter()
+            .map(|key| FileMetadata {
+                redacted: *key,
+                ..FileMetadata::of("http", TableKind::Tuples)
+            })
+            .collect();
+        let mut notes = Vec::new();
+        mention(&plan.dataflow, heads.iter(), &mut |note| {
+            notes.push(note.to_owned())
+        });
+        notes
+    }
+
+    const READS_TEXT: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
+
+    #[test]
+    fn texts_with_several_hashes_are_mentioned() {
+        for keys in [
+            vec![Some(1), Some(2)],
+            vec![Some(1), None],
+            vec![None, Some(1), Some(1)],
+        ] {
+            let notes = notes(READS_TEXT, &keys);
+            assert_eq!(notes.len(), 1, "{keys:?}");
+            assert!(notes[0].contains("different keys"), "{notes:?}");
+        }
+        for keys in [vec![], vec![None, None], vec![Some(1), Some(1)]] {
+            assert!(notes(READS_TEXT, &keys).is_empty(), "{keys:?}");
+        }
+    }
+
+    /// Numbers are not redacted.
+    #[test]
+    fn queries_of_numbers_have_no_notes() {
+        let query = "PARSE tcp_conn_time PROCESS (group-count: group=server_port, w=1s)";
+        assert!(notes(query, &[Some(1), Some(2)]).is_empty());
+    }
+
+    #[test]
+    fn conditions_on_redacted_texts_are_mentioned() {
+        let query = "PARSE http WHERE path = '/a' PROCESS (group-count: group=status, w=1s)";
+        let found = notes(query, &[Some(1)]);
+        assert!(
+            found
+                .iter()
+                .any(|note| note.contains("WHERE applies to the redacted text")),
+            "{found:?}"
+        );
+        assert!(notes(query, &[None]).is_empty());
+    }
+}

@@ -240,7 +240,15 @@ fn sample<'a>(
         "all" => SampleMode::All,
         "auto" => SampleMode::Auto,
         "exported" => SampleMode::Exported,
-        rate => rate.parse().map_or(SampleMode::All, SampleMode::Fraction),
+        rate => match rate.parse() {
+            Ok(share) if share > 0.0 && share <= 1.0 => SampleMode::Fraction(share),
+            _ => {
+                return Err(wrong(format!(
+                    "the recording was sampled in a way that this program does not know ({rate}): a later version \
+                     of netalytics can read it"
+                )));
+            }
+        },
     };
     if query.sample != SampleMode::All && query.sample != recorded {
         return Err(wrong(
@@ -414,122 +422,4 @@ impl crate::feed::TupleFeed for ReplayFeed {
 }
 
 #[cfg(test)]
-mod tests {
-    use plan::Column;
-    use tuple::FieldId;
-
-    use super::*;
-
-    fn compare(op: ComparisonOperator, literal: Literal) -> Predicate {
-        Predicate::Compare {
-            column: Column {
-                input: 0,
-                field: FieldId(3),
-            },
-            op,
-            literal,
-        }
-    }
-
-    /// Lower and upper bounds of a predicate.
-    fn bounds(predicate: &Predicate) -> Vec<(i128, i128)> {
-        let mut found = Vec::new();
-        add_bounds(predicate, &mut found);
-        found.iter().map(|bound| (bound.low, bound.high)).collect()
-    }
-
-    #[test]
-    fn comparisons_with_integers_bound_a_column() {
-        use ComparisonOperator::{Eq, Ge, Gt, Le, Lt, Ne};
-        let of = |op| bounds(&compare(op, Literal::I64(7)));
-        assert_eq!(of(Eq), [(7, 7)]);
-        assert_eq!(
-            (of(Lt), of(Le)),
-            (vec![(i128::MIN, 6)], vec![(i128::MIN, 7)])
-        );
-        assert_eq!(
-            (of(Gt), of(Ge)),
-            (vec![(8, i128::MAX)], vec![(7, i128::MAX)])
-        );
-        assert_eq!(of(Ne), []);
-    }
-
-    #[test]
-    fn bounds_exceed_the_types_of_columns() {
-        let greatest = compare(ComparisonOperator::Gt, Literal::U64(u64::MAX));
-        assert_eq!(bounds(&greatest), [(i128::from(u64::MAX) + 1, i128::MAX)]);
-        let least = compare(ComparisonOperator::Lt, Literal::I64(i64::MIN));
-        assert_eq!(bounds(&least), [(i128::MIN, i128::from(i64::MIN) - 1)]);
-    }
-
-    /// A bound that does not follow would skip rows of the result.
-    #[test]
-    fn only_necessary_conditions_are_bounds() {
-        let one = || compare(ComparisonOperator::Eq, Literal::U64(1));
-        assert_eq!(
-            bounds(&Predicate::And(vec![one(), Predicate::And(vec![one()])])).len(),
-            2
-        );
-        assert_eq!(bounds(&Predicate::Or(vec![one(), one()])), []);
-        assert_eq!(bounds(&Predicate::Not(Box::new(one()))), []);
-        assert_eq!(
-            bounds(&compare(ComparisonOperator::Eq, Literal::F64(1.0))),
-            []
-        );
-        let computed = Predicate::Compare {
-            column: Column::computed(0),
-            op: ComparisonOperator::Eq,
-            literal: Literal::U64(1),
-        };
-        assert_eq!(bounds(&computed), []);
-    }
-
-    fn sampled(query: &str, recorded: &[&str]) -> Result<SampleMode, String> {
-        let query = query::check(query, &parsers::registry::schemas(), &()).expect("a query");
-        sample(&query, recorded.iter().copied()).map_err(|error| match error {
-            ReplayError::Wrong(text) => text,
-            ReplayError::Unreadable(_) => "unreadable".to_owned(),
-        })
-    }
-
-    #[test]
-    fn the_sampling_of_a_recording_is_that_of_its_capture() {
-        assert_eq!(sampled("PARSE http", &["all"]), Ok(SampleMode::All));
-        assert_eq!(
-            sampled("PARSE http", &["0.25", "0.25"]),
-            Ok(SampleMode::Fraction(0.25))
-        );
-        assert_eq!(
-            sampled("PARSE http SAMPLE auto", &["auto"]),
-            Ok(SampleMode::Auto)
-        );
-        assert_eq!(
-            sampled("PARSE http SAMPLE 0.25", &["0.25"]),
-            Ok(SampleMode::Fraction(0.25))
-        );
-    }
-
-    #[test]
-    fn another_sampling_is_an_error() {
-        let error = sampled("PARSE http SAMPLE 0.5", &["0.25"]).expect_err("another rate");
-        assert!(
-            error.starts_with("SAMPLE chooses flows by their packets"),
-            "{error}"
-        );
-        let error = sampled("PARSE http", &["all", "0.25", "all"]).expect_err("two rates");
-        assert_eq!(
-            error,
-            "parts of the recording were sampled differently: 0.25, all"
-        );
-        assert!(sampled("PARSE http", &[]).is_err());
-    }
-
-    #[test]
-    fn recordings_and_captures_are_not_mixed() {
-        assert!(matches!(asked(&[]), Ok(false)));
-        assert!(matches!(
-            asked(&[PathBuf::from("/no/such/capture.pcap")]),
-            Ok(false)
-        ));
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! Addresses and their options.
 
 use crate::address::{OutletAddress, OutletScheme, SecretSource, SecretText};
+use crate::alert_sender::AlertSender;
 use crate::desired_state::DesiredStateSender;
 use crate::names::{attribute, for_prometheus};
 use crate::post::authorization;
@@ -93,6 +94,43 @@ fn ipv6_addresses_are_in_brackets() {
     assert_eq!(refused("redis://[]:1"), "the address lacks a host");
 }
 
+/// A mistyped port is not replaced by the default.
+#[test]
+fn text_after_brackets_is_a_port() {
+    for address in ["redis://[::1]6380", "redis://[::1]x:6380", "redis://[::1]:"] {
+        assert!(refused(address).contains("lacks a port"), "{address}");
+    }
+}
+
+#[test]
+fn an_address_that_is_no_url_is_an_error_at_the_start() {
+    let sender = |argument| AlertSender::new(&read(argument)).err();
+    let why = "its host or path has characters that must be percent-encoded";
+    for address in [
+        "webhook+http://h/a b",
+        "alertmanager+http://h h/",
+        "webhook+http://h/\u{7f}",
+    ] {
+        assert_eq!(sender(address).as_deref(), Some(why), "{address}");
+    }
+    assert_eq!(sender("webhook+http://[::1]:8080/a%20b?c=d"), None);
+}
+
+/// With an empty key, everyone can sign.
+#[test]
+fn an_empty_key_is_an_error() {
+    let prefix_only = OneSecret {
+        file: "whsec_\n",
+        variable: "whsec_",
+    };
+    for option in ["secret-file=key", "secret-env=KEY"] {
+        let address = format!("webhook+http://h#{option}");
+        let address = OutletAddress::read(&address, &prefix_only).expect("an address");
+        let why = AlertSender::new(&address).err();
+        assert_eq!(why.as_deref(), Some("the key after whsec_ is empty"));
+    }
+}
+
 #[test]
 fn paths_keep_their_query_and_are_not_shown() {
     let address = read("webhook+https://host/hook?token=abc#secret-env=KEY");
@@ -154,6 +192,9 @@ fn percent_escapes_of_users_are_decoded() {
         ("50%", "50%"),
         ("%zz", "%zz"),
         ("%4", "%4"),
+        ("%+4", "%+4"),
+        ("%25", "%"),
+        ("%2525", "%25"),
     ] {
         assert_eq!(user(text).as_deref(), Some(decoded));
     }
@@ -232,6 +273,20 @@ fn names_for_prometheus_are_ascii() {
         ("_x9", "_x9"),
     ] {
         assert_eq!(for_prometheus(name), expected);
+    }
+}
+
+/// Otherwise one of them would be lost, or a label would occur twice.
+#[test]
+fn columns_of_a_parser_have_different_attributes() {
+    for schema in parsers::registry::schemas() {
+        let parser = [schema.name.to_string()];
+        let mut seen = std::collections::BTreeMap::new();
+        for field in &schema.fields {
+            let label = for_prometheus(attribute(&parser, &field.name));
+            let other = seen.insert(label, &field.name);
+            assert_eq!(other, None, "{}: {}", schema.name, field.name);
+        }
     }
 }
 

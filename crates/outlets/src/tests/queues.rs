@@ -49,6 +49,38 @@ fn only_rows_are_dropped_from_a_full_queue() {
     assert_eq!(left(&queue), ["heads", "complete", "rows 10", "complete"]);
 }
 
+/// A receiver that stands still costs no memory beyond the limit.
+#[test]
+fn completions_without_rows_between_them_are_one() {
+    let batch = result(&[(0, "/", 1)]);
+    let queue = OutletQueue::new(batch.bytes());
+    for window in 0..5000 {
+        let lost = queue.push(rows(window));
+        assert_eq!(lost, u64::from(window > 0), "{window}");
+        queue.push(OutletItem::Complete);
+        queue.push(OutletItem::Complete);
+    }
+    assert_eq!(left(&queue), ["complete", "rows 4999", "complete"]);
+}
+
+/// Dropped rows are whole batches, oldest first.
+#[test]
+fn a_large_batch_takes_the_room_of_many() {
+    let small = result(&[(0, "/", 1)]);
+    let many: Vec<_> = (0..100).map(|n| (n, "/", 1)).collect();
+    let large = result(&many);
+    let queue = OutletQueue::new(large.bytes() + small.bytes());
+    for window in 0..3 {
+        assert_eq!(queue.push(rows(window)), 0);
+    }
+    assert_eq!(queue.push(OutletItem::Rows(0, large.clone())), 2);
+    // A batch beyond the limit is dropped itself, after all others.
+    let more: Vec<_> = (0..1000).map(|n| (n, "/", 1)).collect();
+    assert_eq!(queue.push(OutletItem::Rows(0, result(&more))), 1101);
+    assert_eq!(queue.push(rows(7)), 0);
+    assert_eq!(left(&queue), ["rows 7"]);
+}
+
 #[test]
 fn the_newest_state_follows_the_rows() {
     let queue = OutletQueue::new(1 << 20);
@@ -258,6 +290,66 @@ fn a_large_window_is_posted_in_numbered_parts() {
             body["rows"].as_array().expect("rows").len() as u64,
             message.rows
         );
+    }
+}
+
+/// Text of the network that is not UTF-8 is JSON nevertheless.
+#[test]
+fn every_text_is_valid_json() {
+    let texts: [&[u8]; 5] = [b"\xff\xfe", b"a\nb\r\0", b"\"\\", b"\xe2\x80\xa8", b""];
+    let fields = vec![tuple::Field::new(
+        "url",
+        tuple::DataType::Text,
+        tuple::Unit::None,
+        "",
+    )];
+    let schema = super::schema(fields);
+    let mut w = tuple::TupleWriter::new(schema, &[FieldId(0)]);
+    for text in texts {
+        w.text(FieldId(0), text);
+        w.end_row();
+    }
+    let batch = w.finish();
+    let mut webhook = WebhookMapping::default();
+    let mut jsonl = JsonLinesMapping::default();
+    let mut out = Vec::new();
+    for mapping in [&mut webhook as &mut dyn RowMapping, &mut jsonl] {
+        mapping.take(OutletItem::Heads([head()].into()), &mut out);
+        mapping.take(OutletItem::Rows(0, batch.clone()), &mut out);
+        mapping.finish(&mut out);
+    }
+    let body: serde_json::Value = serde_json::from_str(text(&out[0])).expect("JSON");
+    let posted = body["rows"].as_array().expect("rows").clone();
+    let lines = text(&out[1]).lines();
+    let lines: Vec<serde_json::Value> = lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(posted, lines);
+    let shown: Vec<_> = lines.iter().map(|line| line["url"].as_str()).collect();
+    let expected = texts.map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(shown, expected.each_ref().map(|text| Some(text.as_str())));
+}
+
+/// As for a window's rows that arrive in several batches.
+#[test]
+fn parts_of_a_window_are_counted_over_its_batches() {
+    let mut mapping = WebhookMapping::default();
+    let mut out = Vec::new();
+    mapping.take(OutletItem::Heads([head()].into()), &mut out);
+    for start in (0..4500).step_by(500) {
+        let rows: Vec<_> = (start..start + 500).map(|n| (0, "/", n)).collect();
+        mapping.take(OutletItem::Rows(0, result(&rows)), &mut out);
+    }
+    assert!(out.is_empty(), "the window is open");
+    mapping.take(OutletItem::Complete, &mut out);
+    let all: Vec<u64> = out
+        .iter()
+        .flat_map(|message| counts(text(message)))
+        .collect();
+    assert_eq!(all, (0..4500).collect::<Vec<_>>());
+    for (part, message) in (1..).zip(&out) {
+        let body: serde_json::Value = serde_json::from_str(text(message)).expect("JSON");
+        assert_eq!((&body["part"], &body["parts"]), (&part.into(), &5.into()));
     }
 }
 

@@ -119,3 +119,28 @@ fn beat(schema: &SchemaRef, promise: i64) -> AvroRecords {
     avro::encode(&row, &mut records).expect("records have a form");
     records
 }
+
+#[cfg(test)]
+mod tests {
+    use ::bus::tuples;
+
+    use super::*;
+
+    /// Every parser's topic: the promise is read, and no tuple.
+    #[test]
+    fn a_record_has_a_promise_and_no_tuple() {
+        for schema in parsers::registry::schemas() {
+            let record_schema = tuples::record_schema(&schema);
+            for promise in [0, -1, i64::MIN, i64::MAX] {
+                let records = beat(&record_schema, promise);
+                let mut decoder = tuples::TupleDecoder::new(&schema, |_| true);
+                for record in records.iter() {
+                    decoder.push(record).expect("a record");
+                }
+                let decoded = decoder.finish();
+                assert_eq!(decoded.promise, Some(promise), "{}", schema.name);
+                assert_eq!(decoded.batch.rows(), 0, "{}", schema.name);
+            }
+        }
+    }
+}

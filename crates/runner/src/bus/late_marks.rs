@@ -47,3 +47,84 @@ impl LateMarks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use stream::EngineConfig;
+
+    use super::*;
+
+    fn engine() -> Engine {
+        let query = "PARSE http PROCESS (count: w=1s)";
+        let checked = query::check(query, &parsers::registry::schemas(), &()).expect("a query");
+        Engine::new(&planner::lower(&checked).dataflow, EngineConfig::default())
+    }
+
+    /// Start, end, and number of the marks since the last call.
+    fn marks(engine: &mut Engine) -> Option<(i64, i64, u64)> {
+        let marked = engine.take_limited()?;
+        Some((marked.from_ns, marked.to_ns, marked.times))
+    }
+
+    #[test]
+    fn late_items_mark_the_open_windows_once() {
+        let mut engine = engine();
+        let lateness = engine.lateness_ns()[0];
+        let mut late = LateMarks::new();
+        late.come_to(100_000_000_000);
+        late.mark(&mut engine, 0);
+        assert_eq!(marks(&mut engine), None);
+        late.mark(&mut engine, 3);
+        let open = (100_000_000_000 - lateness, 100_000_000_000);
+        assert_eq!(marks(&mut engine), Some((open.0, open.1, 3)));
+        // The same total again, and a smaller one of a restarted job.
+        late.mark(&mut engine, 3);
+        late.mark(&mut engine, 1);
+        assert_eq!(marks(&mut engine), None);
+        late.mark(&mut engine, 5);
+        assert_eq!(marks(&mut engine).map(|(.., times)| times), Some(2));
+    }
+
+    /// Event time of another lane, or of a clock that was set back.
+    #[test]
+    fn event_time_does_not_go_back() {
+        let mut engine = engine();
+        let mut late = LateMarks::new();
+        late.come_to(9_000_000_000);
+        late.come_to(2_000_000_000);
+        late.mark(&mut engine, 1);
+        assert_eq!(marks(&mut engine).map(|(_, to, _)| to), Some(9_000_000_000));
+    }
+
+    #[test]
+    fn items_before_any_event_time_are_no_overflow() {
+        let mut engine = engine();
+        let mut late = LateMarks::new();
+        late.mark(&mut engine, u64::MAX);
+        assert_eq!(marks(&mut engine), Some((i64::MIN, i64::MIN, u64::MAX)));
+    }
+
+    #[test]
+    fn limits_of_emitted_windows_extend_to_the_open_ones() {
+        let mut engine = engine();
+        let lateness = engine.lateness_ns()[0];
+        let mut late = LateMarks::new();
+        let at = 50_000_000_000;
+        late.come_to(at);
+        let limit = |from_ns, to_ns| LimitedStretch {
+            from_ns,
+            to_ns,
+            times: 1,
+        };
+        let first_open = at - lateness;
+        for (to, expected) in [
+            (first_open - 1, at),
+            (first_open, first_open),
+            (at + 7, at + 7),
+            (5, at),
+        ] {
+            late.limit(&mut engine, limit(1, to));
+            assert_eq!(marks(&mut engine), Some((1, expected, 1)), "{to}");
+        }
+    }
+}

@@ -99,3 +99,72 @@ fn new(
         .map(|(lane, limits)| (lane.clone(), limits))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use ::bus::lanes::log::{LaneEntry, LaneStatement};
+
+    use super::*;
+
+    fn entry(lane: &str, topic: &str, times: Option<u64>) -> LaneEntry {
+        LaneEntry {
+            lane: lane.into(),
+            number: 1,
+            says: LaneStatement::Holds,
+            partition: 0,
+            topics: vec![topic.into()],
+            about: BTreeMap::new(),
+            capture: None,
+            limited: times.map(|times| LimitPeriod {
+                from_ns: 5,
+                to_ns: 9,
+                times,
+            }),
+        }
+    }
+
+    fn names(found: &[(String, LimitPeriod)]) -> Vec<(&str, u64)> {
+        found
+            .iter()
+            .map(|(lane, limits)| (lane.as_str(), limits.times))
+            .collect()
+    }
+
+    /// A lane repeats its entry every few seconds, with all limits so far.
+    #[test]
+    fn only_limits_that_were_not_marked_are_new() {
+        let topics = ["t".to_owned()];
+        let mut log = LaneLog::default();
+        let mut marked = BTreeMap::new();
+        for (number, (times, expected)) in [
+            (None, vec![]),
+            (Some(2), vec![("a", 2)]),
+            (Some(2), vec![]),
+            (Some(7), vec![("a", 7)]),
+            // An older state, as from a replica that became leader.
+            (Some(3), vec![]),
+            (None, vec![]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            log.apply(number as i64, entry("a", "t", times));
+            let found = new(&log, &topics, &marked);
+            assert_eq!(names(&found), expected, "entry {number}");
+            marked.extend(found);
+        }
+    }
+
+    #[test]
+    fn limits_of_other_topics_are_not_marked() {
+        let mut log = LaneLog::default();
+        for (lane, topic) in [("a", "t"), ("b", "other"), ("c", "u")] {
+            log.apply(1, entry(lane, topic, Some(1)));
+        }
+        let found = new(&log, &["t".to_owned(), "u".to_owned()], &BTreeMap::new());
+        let mut lanes = names(&found);
+        lanes.sort_unstable();
+        assert_eq!(lanes, [("a", 1), ("c", 1)]);
+        assert!(new(&log, &[], &BTreeMap::new()).is_empty());
+    }
+}

@@ -110,6 +110,8 @@ impl TupleOrderer {
 mod tests {
     use std::sync::Arc;
 
+    use proptest::prelude::*;
+
     use super::*;
 
     fn tuples(ends: &[i64]) -> EngineOutput {
@@ -213,5 +215,48 @@ mod tests {
             (vec![i64::MAX], 5),
             "the last time is no overflow"
         );
+    }
+
+    proptest! {
+        /// Every tuple is released once; without a limit, in time order, as soon as event time has passed it.
+        #[test]
+        fn tuples_are_released_once_and_in_order(
+            steps in prop::collection::vec((prop::collection::vec(0i64..100, 0..8), 0i64..15), 1..30),
+            bytes_max in prop_oneof![Just(usize::MAX), Just(0usize), Just(2000usize)],
+        ) {
+            let mut orderer = TupleOrderer::new(bytes_max);
+            let (mut pushed, mut released) = (Vec::new(), Vec::new());
+            let (mut watermark, mut early) = (0, 0);
+            for (times, step) in &steps {
+                // No tuple is older than the event time before.
+                let times: Vec<i64> = times.iter().map(|time| time + watermark).collect();
+                if !times.is_empty() {
+                    orderer.take(tuples(&times));
+                }
+                pushed.extend(&times);
+                watermark += step;
+                let mut out = Vec::new();
+                orderer.release(watermark, &mut out);
+                let now = ends(&out);
+                prop_assert!(now.is_sorted());
+                early += now.iter().filter(|end| **end >= watermark).count() as u64;
+                released.extend(now);
+                let is_due = |end: &&i64| **end < watermark;
+                prop_assert_eq!(
+                    released.iter().filter(is_due).count(), pushed.iter().filter(is_due).count()
+                );
+            }
+            prop_assert_eq!(orderer.hurried(), early);
+            let mut out = Vec::new();
+            orderer.release(i64::MAX, &mut out);
+            released.extend(ends(&out));
+            if bytes_max == usize::MAX {
+                prop_assert_eq!(early, 0);
+                prop_assert!(released.is_sorted());
+            }
+            released.sort_unstable();
+            pushed.sort_unstable();
+            prop_assert_eq!(released, pushed);
+        }
     }
 }

@@ -125,3 +125,120 @@ fn rate_text(rate: f64) -> String {
 fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 1e2)
 }
+
+#[cfg(test)]
+mod tests {
+    use plan::RateGoal;
+
+    use super::*;
+
+    fn report() -> RateReport {
+        RateReport {
+            goal: RateGoal::default(),
+            rate: 0.5,
+            sampled_at: None,
+            rates: (0.5, 1.0),
+            changes: 1,
+            windows: 9,
+            empty: 0,
+            held: 0,
+            exceeded: 0,
+            open: 0,
+            lost: 0,
+            error: None,
+            cpu: None,
+            over_budget: 0,
+            sufficient: None,
+            budget_short: 0,
+            verdict: BoundVerdict::NoSamples,
+        }
+    }
+
+    fn text(report: RateReport, is_set: bool, problem: Option<&str>) -> Vec<String> {
+        let regulated = RegulatedRate {
+            report,
+            is_set,
+            problem: problem.map(str::to_owned),
+        };
+        let line = |(label, n, note): Line| match n {
+            Some(n) => format!("{}: {n} {note}", label.trim()),
+            None => format!("{}: {note}", label.trim()),
+        };
+        lines(&regulated).into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn rates_are_fractions_of_one_or_percentages() {
+        for (rate, expected) in [
+            (1.0, "1"),
+            (1.5, "1"),
+            (0.5, "1/2"),
+            (1.0 / 3.0, "1/3"),
+            (0.75, "75 %"),
+            (0.15, "15 %"),
+            (0.099, "1/10"),
+            (1.0 / 1024.0, "1/1024"),
+            (1.0 / 1_048_576.0, "1/1048576"),
+        ] {
+            assert_eq!(rate_text(rate), expected);
+        }
+    }
+
+    #[test]
+    fn a_rate_of_exporters_is_unknown_without_samples() {
+        let exported = text(report(), false, None);
+        assert_eq!(
+            exported,
+            ["sampling rate: unknown at the exporters, no samples in the last window"]
+        );
+        let known = RateReport {
+            sampled_at: Some(0.25),
+            error: Some(0.031),
+            verdict: BoundVerdict::Held,
+            ..report()
+        };
+        assert_eq!(
+            text(known, false, None),
+            ["sampling rate: 1/4 at the exporters, error ± 3.1 % in the last window"]
+        );
+        assert_eq!(
+            text(known, true, Some("no route")),
+            [
+                "sampling rate: 1/2, error ± 3.1 % in the last window",
+                "not set: no route"
+            ]
+        );
+    }
+
+    #[test]
+    fn windows_beyond_the_bound_are_counted_by_cause() {
+        let bound = RateReport {
+            goal: RateGoal {
+                error: Some(0.05),
+                cpu: Some(0.01),
+            },
+            held: 4,
+            exceeded: 3,
+            lost: 2,
+            cpu: Some(0.0123),
+            over_budget: 7,
+            budget_short: 6,
+            sufficient: Some(0.01),
+            verdict: BoundVerdict::Exceeded,
+            ..report()
+        };
+        let expected = [
+            "held: 4 of 9 windows within ± 5 %, wider 3, wider because of losses 2",
+            "budget too small: 6 windows: the budget does not allow 1/100",
+            "cost: 1.23 % of the CPU time, budget 1 %, exceeded in 7 windows",
+        ];
+        assert_eq!(text(bound, true, None)[1..], expected);
+        // Exporters that are not configured: the rate that would suffice.
+        let exported = text(bound, false, None);
+        assert_eq!(exported[2], "sufficient: 1/100");
+        assert_eq!(
+            exported[4],
+            "cost: 1.23 % of a core of the exporters, budget 1 %, exceeded in 7 windows"
+        );
+    }
+}

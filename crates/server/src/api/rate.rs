@@ -84,7 +84,8 @@ impl<K: Hash + Eq + Copy> RateBuckets<K> {
         let bucket = levels.entry(key).or_insert((self.most, now));
         let there = level(*bucket);
         let may = there >= 1.0;
-        *bucket = (if may { there - cost } else { there }, now);
+        // Another thread may have read its time later and come first: no time counts twice.
+        *bucket = (if may { there - cost } else { there }, now.max(bucket.1));
         may
     }
 }
@@ -120,5 +121,28 @@ mod tests {
         assert!(!buckets.take(BUCKETS_MAX, 1.0, start));
         assert!(buckets.take(BUCKETS_MAX, 1.0, start + Duration::from_secs(2)));
         assert_eq!(buckets.levels.lock().expect("unpoisoned").len(), 1);
+    }
+
+    /// Requests that wait for the lock of another one have older times.
+    #[test]
+    fn no_time_fills_a_bucket_twice() {
+        let buckets = RateBuckets::new(2.0, 1.0);
+        let start = Instant::now();
+        let times = [0, 1000].into_iter().cycle().take(100);
+        let taken = times.filter(|ms| buckets.take(1, 1.0, start + Duration::from_millis(*ms)));
+        assert_eq!(taken.count(), 3, "two at first, and one for a second");
+    }
+
+    /// Whether a token may be tried costs nothing; a wrong one does.
+    #[test]
+    fn only_wrong_tokens_are_counted() {
+        let limits = RateLimits::new(1);
+        let [one, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from);
+        assert!((0..1000).all(|_| limits.may_try(one)));
+        (0..20).for_each(|_| limits.was_wrong(one));
+        assert!(!limits.may_try(one) && limits.may_try(other));
+        assert_eq!(limits.refused.load(Ordering::Relaxed), 1);
+        // Tokens of 0 requests per second have none.
+        assert!(!RateLimits::new(0).may_ask(1));
     }
 }

@@ -181,3 +181,106 @@ pub fn clock(agent: &str, offset_ns: i64) -> String {
     let side = if offset_ns > 0 { "ahead of" } else { "behind" };
     format!("the clock of agent {agent} is {ms} ms {side} the server's")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(refusal: FleetRefusal) -> (bool, String) {
+        match refusal {
+            FleetRefusal::Busy(why) => (true, why),
+            FleetRefusal::NoAgent(why) | FleetRefusal::Unable(why) => (false, why),
+        }
+    }
+
+    #[test]
+    fn the_lack_of_an_agent_names_what_is_asked_of_it() {
+        let labels: BTreeMap<_, _> = [("b", "2"), ("a", "1")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        for (on, expected) in [
+            (BTreeMap::new(), "no agent is connected to this server"),
+            (labels, "no connected agent has the labels a=1, b=2"),
+        ] {
+            let refusal = AdmissionError::NoAgent {
+                on,
+                capability: None,
+            };
+            let (is_busy, why) = text(refused(&refusal));
+            assert!(!is_busy && why.starts_with(expected), "{why}");
+        }
+        let refusal = AdmissionError::Missing {
+            agent: "web1".into(),
+        };
+        assert!(text(refused(&refusal)).1.starts_with("agent web1, which"));
+    }
+
+    /// The client may try again later only if the reason passes.
+    #[test]
+    fn limits_are_reasons_to_try_again() {
+        for (refusal, expected) in [
+            (
+                AdmissionError::StoreIsFull,
+                "the server cannot store data: new jobs are rejected",
+            ),
+            (
+                AdmissionError::TooMany { max: 3 },
+                "3 jobs are active, which is the maximum",
+            ),
+            (
+                AdmissionError::OwnerHasTooMany { max: 3 },
+                "the maximum is 3 jobs per owner",
+            ),
+        ] {
+            assert_eq!(text(refused(&refusal)), (true, expected.to_owned()));
+        }
+        let past = text(refused(&AdmissionError::EndsInThePast));
+        assert_eq!(past, (false, "it would end before it starts".to_owned()));
+    }
+
+    #[test]
+    fn failed_jobs_name_the_problems_of_their_agents() {
+        let end = |why, troubles: &[&str], has_parts| {
+            let troubles: Vec<String> = troubles.iter().map(|text| (*text).to_owned()).collect();
+            let end = ended(&why, &troubles, has_parts);
+            (end.outcome, end.why)
+        };
+        let failed = |why: &str| (JobOutcome::Failed, why.to_owned());
+        assert_eq!(
+            end(EndReason::Poisoned, &[], false),
+            failed("no agent could run the job")
+        );
+        assert_eq!(
+            end(EndReason::Poisoned, &["a: no memory", "b: no device"], true),
+            failed("an agent cannot run its part: a: no memory; b: no device")
+        );
+        let stopped = |by: &str| end(EndReason::Stopped { by: by.into() }, &[], false);
+        assert_eq!(stopped("").1, "it was stopped");
+        assert_eq!(stopped("bob").1, "it was stopped: bob");
+        // Problems of an agent are no reason of a regular end.
+        assert_eq!(
+            end(EndReason::RowLimit, &["a: late"], false).1,
+            "it reached its row limit"
+        );
+    }
+
+    #[test]
+    fn clock_offsets_have_a_side_and_do_not_overflow() {
+        for (ns, expected) in [
+            (
+                1_500_000,
+                "the clock of agent a is 1 ms ahead of the server's",
+            ),
+            (
+                -2_000_000_000,
+                "the clock of agent a is 2000 ms behind the server's",
+            ),
+            (
+                i64::MIN,
+                "the clock of agent a is 9223372036854 ms behind the server's",
+            ),
+        ] {
+            assert_eq!(clock("a", ns), expected);
+        }
+    }
+}

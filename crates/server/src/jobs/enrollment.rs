@@ -135,7 +135,12 @@ impl EnrollmentRequests {
                 peer.name
             )),
             // The store may be an older, restored one: the presented certificate counts, too.
-            Some(known) if known.good_until_ns.max(peer.lifetime.to * SECOND_NS) <= now_ns() => {
+            Some(known)
+                if known
+                    .good_until_ns
+                    .max(peer.lifetime.to.saturating_mul(SECOND_NS))
+                    <= now_ns() =>
+            {
                 refused(format!(
                     "the certificate of agent {} has expired; it can enroll again with a new token",
                     peer.name
@@ -191,4 +196,98 @@ fn random() -> u64 {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the system provides random numbers");
     u64::from_le_bytes(bytes) >> 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::ServerStore;
+
+    fn requests(folder: &std::path::Path) -> EnrollmentRequests {
+        let store = ServerStore::open(&folder.join("store.sqlite")).expect("a store");
+        EnrollmentRequests::new(store.enrollments)
+    }
+
+    fn peer(name: &str, enrollment: u64, to: i64) -> VerifiedPeer {
+        VerifiedPeer {
+            name: name.into(),
+            enrollment,
+            lifetime: CertificateLifetime { from: 0, to },
+        }
+    }
+
+    fn refusal(requests: &EnrollmentRequests, peer: &VerifiedPeer) -> Option<String> {
+        match requests.is_enrolled(peer) {
+            Ok(()) => None,
+            Err(ServiceError::Forbidden(why)) => Some(why),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_that_of_the_current_enrollment() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let requests = requests(folder.path());
+        let store = &requests.store;
+        let later = now_ns() + 3600 * SECOND_NS;
+        let seconds = later / SECOND_NS;
+        let why = refusal(&requests, &peer("web1", 1, seconds)).expect("unknown");
+        assert!(why.contains("has not enrolled"), "{why}");
+        for enrollment in [1, 2] {
+            store.invite("web1", &[enrollment], later).expect("invited");
+            assert!(
+                store
+                    .enroll(&[enrollment], enrollment.into(), later)
+                    .expect("the store")
+            );
+        }
+        let why = refusal(&requests, &peer("web1", 1, seconds)).expect("an earlier one");
+        assert!(why.contains("has enrolled again"), "{why}");
+        assert_eq!(refusal(&requests, &peer("web1", 2, seconds)), None);
+        requests.revoke_agent("web1").expect("revoked");
+        let why = refusal(&requests, &peer("web1", 2, seconds)).expect("revoked");
+        assert!(why.contains("was revoked"), "{why}");
+        assert!(requests.revoke_agent("web2").is_err());
+    }
+
+    /// A restored store may have an earlier end than a renewed certificate, whose end may be far away.
+    #[test]
+    fn the_later_end_of_a_certificate_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let requests = requests(folder.path());
+        let past = now_ns() - SECOND_NS;
+        requests
+            .store
+            .invite("web1", b"a", now_ns() + SECOND_NS)
+            .expect("invited");
+        requests.store.enroll(b"a", 1, past).expect("enrolled");
+        for (to, is_refused) in [
+            (0, true),
+            (past / SECOND_NS - 1, true),
+            (i64::MIN, true),
+            (past / SECOND_NS + 3600, false),
+            // 9999-12-31, for certificates without an end (RFC 5280 section 4.1.2.5).
+            (253_402_300_799, false),
+            (i64::MAX, false),
+        ] {
+            let found = refusal(&requests, &peer("web1", 1, to));
+            assert_eq!(
+                found.is_some_and(|why| why.contains("has expired")),
+                is_refused,
+                "{to}"
+            );
+        }
+    }
+
+    /// What follows the secret identifies the server, and spaces come from pasting.
+    #[test]
+    fn tokens_are_compared_by_their_secret() {
+        let expected = hash("nle_1");
+        for token in ["nle_1", " nle_1\n", "nle_1.sha256:ab.cd", "nle_1."] {
+            assert_eq!(secret_hash(token), expected, "{token:?}");
+        }
+        for token in ["nle_", "", ".nle_1", "nle_1 .pin"] {
+            assert_ne!(secret_hash(token), expected, "{token:?}");
+        }
+    }
 }

@@ -291,4 +291,90 @@ mod tests {
         (5..=8).for_each(|seq| queue.push(&event(seq, EventKind::ClosedWindow)));
         assert!(matches!(queue.take(), Some(NextEvent::Over)));
     }
+
+    /// Numbers of the events of a queue, `None` for omitted ones, until it is empty or closed.
+    fn taken(queue: &ClientQueue) -> (Vec<Option<u64>>, bool) {
+        let mut seen = Vec::new();
+        while let Some(next) = queue.take() {
+            match next {
+                NextEvent::Event(event) => seen.push(Some(event.seq)),
+                NextEvent::LeftOut(_) => seen.push(None),
+                NextEvent::Over => return (seen, true),
+            }
+        }
+        (seen, false)
+    }
+
+    #[test]
+    fn an_event_beyond_the_limit_is_omitted_or_closes_the_queue() {
+        let bytes = event(0, EventKind::Job).bytes();
+        for (kind, expected) in [
+            (EventKind::OpenWindow, (vec![None], false)),
+            (EventKind::Account, (vec![None], false)),
+            (EventKind::ClosedWindow, (vec![], true)),
+        ] {
+            let queue = ClientQueue::new(BTreeSet::new(), bytes - 1);
+            queue.push(&event(1, kind));
+            assert_eq!(taken(&queue), expected, "{kind:?}");
+            // A closed queue accepts nothing more.
+            queue.push(&LiveEvent::new(2, EventKind::Job, &Value::Null));
+            assert_eq!(taken(&queue).1, expected.1, "{kind:?}");
+        }
+    }
+
+    /// The initial events may be larger than the queue: they are those that a client asked for.
+    #[test]
+    fn initial_events_come_first_whatever_their_size() {
+        let queue = ClientQueue::new(BTreeSet::new(), event(0, EventKind::Job).bytes());
+        queue.push(&event(100, EventKind::Job));
+        (1..=50).for_each(|seq| queue.begin(event(seq, EventKind::Snapshot)));
+        queue.end();
+        let expected: Vec<_> = (1..=50).chain([100]).map(Some).collect();
+        assert_eq!(taken(&queue), (expected, true));
+    }
+
+    /// A client that reads now and then loses provisional events, never others, and is told of it.
+    #[test]
+    fn final_events_are_never_omitted_silently() {
+        let queue = ClientQueue::new(BTreeSet::new(), 8 * event(0, EventKind::Job).bytes());
+        let mut finals = Vec::new();
+        let mut seen = Vec::new();
+        let mut omitted = 0;
+        for seq in 1..=1000 {
+            let kind = if seq % 5 == 0 {
+                EventKind::ClosedWindow
+            } else {
+                EventKind::OpenWindow
+            };
+            queue.push(&event(seq, kind));
+            finals.extend((seq % 5 == 0).then_some(seq));
+            if seq % 30 == 0 || seq == 1000 {
+                while let Some(next) = queue.take() {
+                    match next {
+                        NextEvent::Event(event) => seen.push(event.seq),
+                        NextEvent::LeftOut(n) => omitted += n,
+                        NextEvent::Over => panic!("six final events fit"),
+                    }
+                }
+            }
+        }
+        assert!(seen.is_sorted());
+        assert_eq!(seen.len() as u64 + omitted, 1000);
+        assert!(omitted > 0);
+        let found: Vec<u64> = seen.into_iter().filter(|seq| seq % 5 == 0).collect();
+        assert_eq!(found, finals);
+    }
+
+    #[test]
+    fn a_ring_without_room_reports_every_event_as_dropped() {
+        let mut ring = EventRing::default();
+        let bounds = |bytes| (Instant::now(), Duration::from_secs(60), bytes);
+        assert_eq!(ring.behind(0).map(Iterator::count), Some(0));
+        ring.push(event(7, EventKind::Job), bounds(1));
+        assert_eq!((ring.bytes, ring.newest()), (0, None));
+        assert!(ring.behind(6).is_none());
+        assert_eq!(ring.behind(7).map(Iterator::count), Some(0));
+        ring.push(event(9, EventKind::Job), bounds(1 << 20));
+        assert_eq!(ring.behind(8).map(Iterator::count), Some(1));
+    }
 }

@@ -193,11 +193,12 @@ impl RowHistory {
 
     fn take_away(&self, segment: &HistorySegment) -> Result<(), PersistError> {
         self.segments.remove(segment)?;
-        Ok(fs::remove_dir_all(self.path(
-            segment.job,
-            segment.place,
-            segment.first_row,
-        ))?)
+        let folder = self.path(segment.job, segment.place, segment.first_row);
+        match fs::remove_dir_all(folder) {
+            // Removed by someone else: the others are still to be removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Current counters.
@@ -224,3 +225,6 @@ pub(crate) fn segment_path(folder: &Path, job: JobId, place: usize, first_row: i
 fn job_of(path: &Path) -> Option<JobId> {
     path.file_name()?.to_str()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -347,3 +347,6 @@ pub fn now_ns() -> i64 {
         i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
     })
 }
+
+#[cfg(test)]
+mod tests;

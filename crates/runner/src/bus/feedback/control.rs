@@ -97,3 +97,57 @@ impl<K: Ord + Clone> RateControl<K> {
         as_ever && now.saturating_sub(self.since) < OBEYED_WITHIN
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_ceiling_stays_within_the_permitted_rates(
+            steps in prop::collection::vec(
+                (50u64..3000, prop::collection::vec((0u64..5000, 0u64..5000, 0u64..30), 0..4), 0.0f64..=1.0), 1..150),
+        ) {
+            let mut control = RateControl::new(Duration::ZERO);
+            let mut now = Duration::ZERO;
+            let mut totals = [(0u64, 0u64); 4];
+            for (wait_ms, takers, rate) in steps {
+                now += Duration::from_millis(wait_ms);
+                let all: Vec<_> = takers
+                    .iter()
+                    .enumerate()
+                    .map(|(key, (given, taken, age))| {
+                        let total = &mut totals[key];
+                        total.0 += given;
+                        total.1 = (total.1 + taken).min(total.0);
+                        let seen = TakerSample {
+                            now,
+                            given: total.0,
+                            taken: total.1,
+                            age: Duration::from_secs(*age),
+                            fill: 0.0,
+                        };
+                        (key, TakerPace::Reader(Duration::from_secs(1)), seen)
+                    })
+                    .collect();
+                let before = control.ceiling();
+                let who = control.look(now, rate, &all);
+                prop_assert!((RATE_MIN..=1.0).contains(&control.ceiling()), "{}", control.ceiling());
+                prop_assert_eq!(who.is_some(), control.ceiling() != before);
+                prop_assert!(who.is_none_or(|who| who < all.len()), "a consumer that is there");
+            }
+        }
+    }
+
+    /// Without consumers nothing holds the rate down, and nothing changes it.
+    #[test]
+    fn nothing_changes_without_consumers() {
+        let mut control = RateControl::<u8>::new(Duration::ZERO);
+        for second in 0..100 {
+            assert_eq!(control.look(Duration::from_secs(second), 1.0, &[]), None);
+        }
+        assert_eq!(control.ceiling(), 1.0);
+    }
+}

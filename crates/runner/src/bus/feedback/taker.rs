@@ -129,8 +129,9 @@ impl FeedbackTaker {
                 given,
             };
         }
-        // Future wait of the last record at this throughput.
-        let waits = seen.given.saturating_sub(seen.taken) as f64 / taken;
+        // Future wait of the last record at this throughput; without records, even a throughput of 0 is no wait.
+        let left = seen.given.saturating_sub(seen.taken) as f64;
+        let waits = if left > 0.0 { left / taken } else { 0.0 };
         let factor = taken / given.max(1.0) * share(waits).clamp(0.5, RISE_MAX);
         RateVerdict {
             factor: factor.clamp(CHANGE.0, CHANGE.1),
@@ -171,5 +172,95 @@ impl TakerPace {
             TakerPace::Brokers => false,
             TakerPace::Reader(every) => stands > STUCK.max(5 * every),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Whatever readers report: jumps, steps back after a restart, full and empty queues.
+        #[test]
+        fn factors_are_within_their_limits(
+            steps in prop::collection::vec((0u64..5000, 0u64..1000, -300i64..1500, 0u64..60_000, 0.0f64..1.0), 1..200),
+            every_ms in prop::option::of(0u64..20_000),
+        ) {
+            let pace = every_ms.map_or(TakerPace::Brokers, |ms| TakerPace::Reader(Duration::from_millis(ms)));
+            let mut taker = FeedbackTaker::new(pace, Duration::ZERO);
+            let (mut now, mut given, mut taken) = (Duration::ZERO, 0u64, 0u64);
+            let mut since = Duration::ZERO;
+            for (wait_ms, more, step, age_ms, fill) in steps {
+                now += Duration::from_millis(wait_ms);
+                given += more;
+                taken = taken.saturating_add_signed(step).min(given);
+                let seen = TakerSample { now, given, taken, age: Duration::from_millis(age_ms), fill };
+                let Some(RateVerdict { factor, given: rate }) = taker.look(seen, since) else { continue };
+                let is_ignored = factor == f64::INFINITY && every_ms.is_some();
+                prop_assert!(is_ignored || (CHANGE.0..=CHANGE.1).contains(&factor), "{factor} at {seen:?}");
+                prop_assert!(rate.is_finite() && rate >= 0.0);
+                since = if factor < 1.0 { now } else { since };
+            }
+        }
+    }
+
+    /// Samples of a consumer, one per second: published and consumed records, and the age of the oldest not consumed.
+    fn verdicts(pace: TakerPace, samples: &[(u64, u64, u64)]) -> Vec<Option<f64>> {
+        let mut taker = FeedbackTaker::new(pace, Duration::ZERO);
+        let look = |(second, (given, taken, age)): (u64, &(u64, u64, u64))| {
+            let seen = TakerSample {
+                now: Duration::from_secs(second),
+                given: *given,
+                taken: *taken,
+                age: Duration::from_secs(*age),
+                fill: 0.0,
+            };
+            let verdict = taker.look(seen, Duration::ZERO);
+            verdict.map(|verdict| verdict.factor)
+        };
+        (1..).zip(samples).map(look).collect()
+    }
+
+    const READER: TakerPace = TakerPace::Reader(Duration::from_secs(1));
+
+    #[test]
+    fn a_reader_that_takes_half_gets_about_half() {
+        let samples: Vec<_> = (1..40).map(|n| (n * 1000, n * 500, n / 2)).collect();
+        let found = verdicts(READER, &samples);
+        let last = found.last().copied().flatten().expect("a verdict");
+        assert!((0.2..0.5).contains(&last), "{found:?}");
+        let up_to_date: Vec<_> = (1..40).map(|n| (n * 1000, n * 1000, 0)).collect();
+        assert!(
+            verdicts(READER, &up_to_date)
+                .into_iter()
+                .flatten()
+                .all(|factor| factor > 1.0)
+        );
+    }
+
+    /// A reader that was started again from an older position catches up, or is given up; brokers are waited for.
+    #[test]
+    fn a_consumer_without_progress_is_ignored_after_a_while_unless_it_is_a_broker() {
+        let stands: Vec<_> = (1..120)
+            .map(|n| (10_000 + n * 1000, 10_000.min(n * 5000), n))
+            .collect();
+        let reader = verdicts(READER, &stands);
+        assert!(
+            reader[..31].iter().flatten().all(|factor| *factor < 2.0),
+            "{reader:?}"
+        );
+        assert!(
+            reader[34..]
+                .iter()
+                .all(|factor| *factor == Some(f64::INFINITY)),
+            "{reader:?}"
+        );
+        let brokers = verdicts(TakerPace::Brokers, &stands);
+        assert!(
+            brokers[34..].iter().all(|factor| *factor == Some(0.5)),
+            "{brokers:?}"
+        );
     }
 }

@@ -82,8 +82,9 @@ impl SessionStore {
                 "INSERT INTO sessions (name, token, begun_ns) VALUES (?, ?, ?)",
                 params![name, token, now],
             )?;
+            // In order of insertion: the clock may have been set back.
             let oldest = "DELETE FROM sessions WHERE name NOT IN
-                          (SELECT name FROM sessions ORDER BY begun_ns DESC, rowid DESC LIMIT ?)";
+                          (SELECT name FROM sessions ORDER BY rowid DESC LIMIT ?)";
             t.execute(oldest, [i64::try_from(most).unwrap_or(i64::MAX)])?;
             Ok(())
         })
