@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(taken(&queue), (expected, true));
     }
 
-    /// A client that reads now and then loses provisional events, never others, and is told of it.
+    /// A client that reads at intervals loses provisional events only, and receives their number.
     #[test]
     fn final_events_are_never_omitted_silently() {
         let queue = ClientQueue::new(BTreeSet::new(), 8 * event(0, EventKind::Job).bytes());

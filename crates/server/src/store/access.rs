@@ -59,16 +59,15 @@ impl AccessRole {
 pub struct NetworkScope(Vec<(IpAddr, u8)>);
 
 impl NetworkScope {
-    /// Reads networks in CIDR notation; none: no restriction.
+    /// Reads networks in CIDR notation, in any order; none: no restriction.
     ///
     /// # Errors
     /// The first text that is not a network.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<NetworkScope, String> {
-        texts
-            .into_iter()
-            .map(network)
-            .collect::<Result<_, _>>()
-            .map(NetworkScope)
+        let mut networks: Vec<_> = texts.into_iter().map(network).collect::<Result<_, _>>()?;
+        networks.sort_unstable();
+        networks.dedup();
+        Ok(NetworkScope(networks))
     }
 
     /// Whether a query stays within these networks: its conditions restrict all clients or all servers to them.

@@ -15,6 +15,7 @@ mod history;
 mod outlets;
 mod page_types;
 mod past;
+mod requests;
 mod schema;
 mod scopes;
 mod scrapes;

@@ -202,3 +202,154 @@ pub fn windows(batch: &Batch) -> Vec<Stretch> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use tuple::{DataType, Field, TupleWriter, Unit};
+
+    use super::*;
+
+    /// Rows of windows by their start, with a text.
+    fn batch(rows: &[(i64, &str)]) -> Batch {
+        let times = ["window_start", "window_end"];
+        let times = times.map(|name| Field::new(name, DataType::I64, Unit::EpochNanoseconds, ""));
+        let text = Field::new("url", DataType::Text, Unit::None, "");
+        let heads = times.iter().chain([&text]).map(columns::ColumnHead::of);
+        let schema = columns::schema("t", &heads.collect::<Vec<_>>()).expect("a schema");
+        let mut w = TupleWriter::new(schema.clone(), &schema.ids().collect::<Vec<_>>());
+        for (start, text) in rows {
+            w.i64(FieldId(0), *start);
+            w.i64(FieldId(1), start + 10);
+            w.text(FieldId(2), text.as_bytes());
+            w.end_row();
+        }
+        w.finish()
+    }
+
+    fn result() -> LiveResult {
+        let columns = columns::heads(batch(&[]).schema(), &[FieldId(0)]);
+        let kept = KeptResult {
+            place: 0,
+            processor: Some("t".into()),
+            table: "t".into(),
+            columns,
+            keys: 0,
+            next_row: 0,
+            rows_dropped: 0,
+        };
+        LiveResult::new(kept).expect("columns")
+    }
+
+    /// Shows each window of these rows as closed.
+    fn close(result: &mut LiveResult, rows: &[(i64, &str)]) {
+        let batch = batch(rows);
+        for (window, from, rows) in windows(&batch) {
+            result.close(LatestRows::of(&batch, window, from..from + rows));
+        }
+    }
+
+    fn texts(shown: &LatestRows) -> Vec<&str> {
+        shown
+            .values()
+            .into_iter()
+            .filter_map(|row| row[2].as_str())
+            .collect()
+    }
+
+    #[test]
+    fn windows_cover_every_row_once() {
+        let rows: Vec<_> = [0, 0, 10, 10, 10, 0, 20].map(|start| (start, "")).into();
+        let found = windows(&batch(&rows));
+        let bounds = |start| Some((start, start + 10));
+        assert_eq!(
+            found,
+            [
+                (bounds(0), 0, 2),
+                (bounds(10), 2, 3),
+                (bounds(0), 5, 1),
+                (bounds(20), 6, 1)
+            ]
+        );
+        assert!(windows(&batch(&[])).is_empty());
+    }
+
+    #[test]
+    fn tuples_are_divided_into_events_of_limited_size() {
+        let schema = tuple::Schema::of_parser("t", 1, "test", &[], None, None);
+        let schema = Arc::new(schema);
+        for (rows, expected) in [
+            (0, vec![]),
+            (1000, vec![1000]),
+            (1001, vec![1000, 1]),
+            (5000, vec![1000; 5]),
+        ] {
+            let mut w = TupleWriter::new(schema.clone(), &[FieldId(0)]);
+            for id in 0..rows {
+                w.u64(FieldId(0), id);
+                w.end_row();
+            }
+            let found = windows(&w.finish());
+            let sizes: Vec<_> = found.iter().map(|(_, _, rows)| *rows).collect();
+            assert_eq!(sizes, expected);
+            let mut next = 0;
+            assert!(
+                found
+                    .iter()
+                    .all(|(_, from, rows)| std::mem::replace(&mut next, from + rows) == *from)
+            );
+        }
+    }
+
+    #[test]
+    fn the_rows_shown_are_those_of_the_last_window() {
+        let mut result = result();
+        close(&mut result, &[(0, "a"), (0, "b")]);
+        close(&mut result, &[(0, "c")]);
+        assert_eq!(texts(&result.closed), ["a", "b", "c"]);
+        close(&mut result, &[(10, "d")]);
+        assert_eq!(texts(&result.closed), ["d"]);
+        // A window that closes later than a newer one is the last to arrive.
+        close(&mut result, &[(0, "e")]);
+        assert_eq!(texts(&result.closed), ["e"]);
+    }
+
+    #[test]
+    fn an_open_window_is_shown_until_it_or_a_later_one_closes() {
+        for (closes, is_shown) in [(0, true), (10, false), (20, false)] {
+            let mut result = result();
+            let open = batch(&[(10, "open")]);
+            result.open = LatestRows::of(&open, Some((10, 20)), 0..1);
+            close(&mut result, &[(closes, "closed")]);
+            assert_eq!(!result.open.rows.is_empty(), is_shown, "{closes}");
+        }
+    }
+
+    /// The newest rows, and at most as many bytes as an event has.
+    #[test]
+    fn the_rows_shown_are_limited_by_number_and_by_bytes() {
+        let mut by_number = result();
+        let mut by_bytes = result();
+        let long = "x".repeat(10_000);
+        for n in 0..30 {
+            let names: Vec<String> = (0..100).map(|row| (n * 100 + row).to_string()).collect();
+            close(
+                &mut by_number,
+                &names
+                    .iter()
+                    .map(|name| (0, name.as_str()))
+                    .collect::<Vec<_>>(),
+            );
+            let name = format!("{n}{long}");
+            close(&mut by_bytes, &[(0, name.as_str())]);
+        }
+        let shown = texts(&by_number.closed);
+        assert_eq!((shown.len(), shown[0], shown[999]), (1000, "2000", "2999"));
+        let shown = texts(&by_bytes.closed);
+        assert!(shown.len() < 27 && shown.last().is_some_and(|text| text.starts_with("29x")));
+        for all in [&by_number.closed, &by_bytes.closed] {
+            let bytes: usize = all.rows.iter().map(|(_, row)| row.to_string().len()).sum();
+            assert_eq!(all.bytes, bytes);
+            assert!(bytes <= EVENT_BYTES_MAX);
+        }
+    }
+}
