@@ -1,12 +1,22 @@
 //! Every parser has a capture in `captures/` and a test that compares its rows with those of another program: a server's
-//! log or tshark. Here are the tests of packets, connections, NFS, and ONC RPC; those of other protocols are in
+//! log or tshark. Those of HTTP/2, Kafka, and TLS are in `judged/`; others are here and in
 //! `captures.rs`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+#[path = "judged/encrypted.rs"]
+mod encrypted;
+#[path = "judged/http2.rs"]
+mod http2;
+#[path = "judged/kafka.rs"]
+mod kafka;
+#[path = "judged/tables.rs"]
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{captures, rows, run, text};
+use tables::table;
 
 /// Parser, folder in `captures/`, file with the truth, and the test that compares them.
 type Judged = (&'static str, &'static str, &'static str, fn());
@@ -58,13 +68,13 @@ const JUDGED: &[Judged] = &[
         "http2",
         "http2",
         "nginx-access.jsonl",
-        streams_are_those_of_nginx,
+        http2::streams_are_those_of_nginx,
     ),
     (
         "grpc",
         "http2",
         "grpc-server.jsonl",
-        calls_are_those_of_the_server,
+        http2::calls_are_those_of_the_server,
     ),
     (
         "mysql_query",
@@ -100,7 +110,7 @@ const JUDGED: &[Judged] = &[
         "kafka",
         "kafka",
         "requests.jsonl",
-        kafka_requests_are_those_of_the_broker,
+        kafka::kafka_requests_are_those_of_the_broker,
     ),
     (
         "redis",
@@ -126,7 +136,7 @@ const JUDGED: &[Judged] = &[
         "encrypted",
         "tls-keys",
         "server.log",
-        turns_are_the_requests_of_nginx,
+        encrypted::turns_are_the_requests_of_nginx,
     ),
     (
         "quic",
@@ -189,15 +199,6 @@ fn captures_are_small() {
         sizes.iter().sum::<u64>() < 5 << 20,
         "all files exceed 5 MiB"
     );
-}
-
-/// Lines of a file in tab-separated columns.
-fn table(folder: &str, file: &str) -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(captures().join(folder).join(file))
-        .expect("the truth of the capture");
-    text.lines()
-        .map(|line| line.split('\t').map(str::to_owned).collect())
-        .collect()
 }
 
 /// Rows of the shop's capture.
@@ -298,57 +299,6 @@ fn mongodb_commands_are_those_of_the_driver() {
     }
     let names = ["snappy", "zlib", "zstd"].map(str::to_owned);
     assert_eq!(compressors, BTreeSet::from(names));
-}
-
-/// The requests that the broker logged, in the order of each connection: fields and errors. Its times end after the last byte was sent.
-#[test]
-fn kafka_requests_are_those_of_the_broker() {
-    const FIELDS: [&str; 8] = [
-        "api_version",
-        "client_id",
-        "acks",
-        "topics",
-        "partitions",
-        "record_bytes",
-        "base_offset",
-        "high_watermark",
-    ];
-    let folder = captures().join("kafka");
-    let log = std::fs::read_to_string(folder.join("requests.jsonl")).expect("the broker's log");
-    let mut logged = BTreeMap::<String, VecDeque<Value>>::new();
-    for line in log.lines() {
-        let request: Value = serde_json::from_str(line).expect("a line of JSON");
-        let client = request["client"].as_str().expect("a port").to_owned();
-        logged.entry(client).or_default().push_back(request);
-    }
-    let mut rows = rows("PARSE kafka", &folder.join("in.pcap"));
-    rows.sort_by_key(|row| row["ts"].as_i64());
-    let mut compared = 0;
-    for row in &rows {
-        let client = row["client_port"].to_string();
-        let request = logged.get_mut(&client).and_then(VecDeque::pop_front);
-        let request = request.unwrap_or_else(|| panic!("not logged: {row}"));
-        let api = row["api"].as_str().expect("an API").to_uppercase();
-        assert_eq!(
-            api,
-            request["api"].as_str().unwrap_or_default().replace('_', "")
-        );
-        for field in FIELDS {
-            if !request[field].is_null() {
-                assert_eq!(row[field], request[field], "{field} of {row}");
-                compared += 1;
-            }
-        }
-        if !matches!(row["api"].as_str(), Some("Fetch" | "FindCoordinator")) {
-            assert!(
-                request["group"].is_null() || row["group"] == request["group"],
-                "{row}"
-            );
-        }
-        assert_eq!(row["error"], request["error"], "{row}");
-    }
-    assert!(logged.values().all(VecDeque::is_empty), "{logged:?}");
-    assert!(compared > 600, "{compared} fields");
 }
 
 fn is_as_reported(row: &Value, reported: &Value) {
@@ -621,118 +571,6 @@ fn connections_are_those_of_tshark() {
     }
 }
 
-fn lines_of(file: &str) -> Vec<Value> {
-    let log = std::fs::read_to_string(captures().join("http2").join(file)).expect("a log");
-    let lines = log.lines();
-    lines
-        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
-        .collect()
-}
-
-/// Requests by client, method, path, status, and size of the body, and in `http` the same ones. Times are at most those of nginx,
-/// which has milliseconds.
-#[test]
-fn streams_are_those_of_nginx() {
-    let capture = captures().join("http2/in.pcap");
-    let shown = |fields: [&Value; 6]| fields.map(Value::to_string).join(" ");
-    let mut expected: Vec<String> = lines_of("nginx-access.jsonl")
-        .iter()
-        .map(|line| {
-            let of = |name| &line[name];
-            shown([
-                of("client_port"),
-                of("method"),
-                of("host"),
-                of("path"),
-                of("status"),
-                of("response_bytes"),
-            ])
-        })
-        .collect();
-    expected.sort_unstable();
-    for parser in ["http", "http2"] {
-        let found = rows(
-            &format!("PARSE {parser} WHERE server_port = 8082"),
-            &capture,
-        );
-        let mut found: Vec<String> = found
-            .iter()
-            .map(|row| {
-                // nginx may answer before the client has ended an upload.
-                let is_early = row["method"] == "POST" && row["response_time_ns"].is_null();
-                let quality = if is_early { "untimed" } else { "exact" };
-                assert_eq!(
-                    (&row["quality"], &row["http_version"]),
-                    (&quality.into(), &"2".into())
-                );
-                let query = row["url_query"].as_str();
-                let path = row["path"].as_str().expect("a path");
-                let path = query.map_or(path.to_owned(), |query| format!("{path}?{query}"));
-                let port = &row["client_port"];
-                let of = |name| &row[name];
-                shown([
-                    port,
-                    of("method"),
-                    of("host"),
-                    &path.into(),
-                    of("status"),
-                    of("response_bytes"),
-                ])
-            })
-            .collect();
-        found.sort_unstable();
-        assert_eq!(found, expected, "{parser}");
-    }
-}
-
-/// Methods, statuses, and numbers of messages as the server counted them. Two calls have no line: a method that does not exist; and the
-/// client that gave up has another status than the server.
-#[test]
-fn calls_are_those_of_the_server() {
-    let capture = captures().join("http2/in.pcap");
-    let shown = |fields: [&Value; 4]| fields.map(Value::to_string).join(" ");
-    let mut expected: Vec<String> = lines_of("grpc-server.jsonl")
-        .iter()
-        .filter(|line| line["method"] != "Sleep")
-        .map(|line| shown(["method", "status", "requests", "responses"].map(|name| &line[name])))
-        .collect();
-    let found = rows("PARSE grpc", &capture);
-    let (served, others): (Vec<&Value>, Vec<&Value>) = found
-        .iter()
-        .partition(|row| row["grpc_method"] != "Sleep" && row["grpc_method"] != "Nothing");
-    let mut served: Vec<String> = served
-        .iter()
-        .map(|row| {
-            assert_eq!(
-                (&row["grpc_service"], &row["quality"]),
-                (&"test.Calls".into(), &"exact".into())
-            );
-            let fields = [
-                "grpc_method",
-                "grpc_status",
-                "request_messages",
-                "response_messages",
-            ];
-            shown(fields.map(|name| &row[name]))
-        })
-        .collect();
-    expected.sort_unstable();
-    served.sort_unstable();
-    assert_eq!(served, expected);
-    let mut others: Vec<String> = others
-        .iter()
-        .map(|row| shown(["grpc_method", "grpc_status", "end", "status"].map(|name| &row[name])))
-        .collect();
-    others.sort_unstable();
-    assert_eq!(
-        others,
-        [
-            r#""Nothing" "UNIMPLEMENTED" "end_stream" 200"#,
-            r#""Sleep" null "rst_stream(CANCEL)" null"#
-        ]
-    );
-}
-
 /// URLs with the host of all requests, `shop.example`.
 #[test]
 fn get_requests_are_those_of_nginx() {
@@ -876,72 +714,4 @@ fn calls_are_those_of_tshark() {
             .collect();
         assert_eq!(found, expected, "{parser}");
     }
-}
-
-/// On connections whose turns are all certain, the turns are the requests of the log, in order, and responses have the body
-/// and a head. With keys, the requests that end with a turn have its total time.
-#[test]
-fn turns_are_the_requests_of_nginx() {
-    let capture = captures().join("tls-keys/in.pcap");
-    let turns = rows("PARSE encrypted", &capture);
-    let mut of_port: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
-    for turn in &turns {
-        let port = turn["client_port"].to_string();
-        of_port.entry(port).or_default().push(turn);
-    }
-    let mut logged: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    for line in table("tls-keys", "server.log") {
-        let bytes = line[4].parse().expect("a number");
-        logged.entry(line[0].clone()).or_default().push(bytes);
-    }
-    let mut compared = 0;
-    for (port, bodies) in &logged {
-        let turns = &of_port[port];
-        if turns.iter().any(|turn| turn["certainty"] != "turn") || turns.len() != bodies.len() {
-            continue;
-        }
-        for (turn, body) in turns.iter().zip(bodies) {
-            let bytes = turn["response_bytes"].as_u64().expect("a response");
-            assert!(
-                (*body..body + 700).contains(&bytes),
-                "{port}: {bytes}, {body}"
-            );
-            compared += 1;
-        }
-    }
-    assert!(compared >= 40, "{compared}");
-
-    let keys = captures().join("tls-keys/keys.log");
-    let keys = keys.to_str().expect("a path");
-    let path = capture.to_str().expect("a path");
-    let read = [
-        "query",
-        "PARSE http",
-        "-r",
-        path,
-        "--keys",
-        keys,
-        "--format",
-        "jsonl",
-        "-q",
-    ];
-    let printed = text(&run(&read).stdout);
-    let requests: BTreeMap<(u64, i64), Value> = printed
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
-        .map(|row| (end_of(&row), row))
-        .collect();
-    let certain = turns.iter().filter(|turn| turn["certainty"] == "turn");
-    let both = certain.filter_map(|turn| Some((turn, requests.get(&end_of(turn))?)));
-    let times: Vec<[&Value; 2]> = both
-        .map(|(turn, request)| [turn, request].map(|row| &row["total_time_ns"]))
-        .collect();
-    assert!(times.len() >= 160, "{}", times.len());
-    assert!(times.iter().all(|[turn, request]| turn == request));
-}
-
-/// Port of the client and time of the last byte.
-fn end_of(row: &Value) -> (u64, i64) {
-    let port = row["client_port"].as_u64().expect("a port");
-    (port, row["ts_end"].as_i64().expect("a time"))
 }
