@@ -100,7 +100,7 @@ proptest! {
     fn labels_and_help_survive_any_text(value in any::<String>(), help in any::<String>()) {
         // A carriage return is not escaped, and readers divide lines at line feeds only.
         let mut page = MetricsPage::new(ExpositionFormat::Text);
-        page.counter("a_total", &help, &[("url.template", &value), ("b", "")], 1e21);
+        page.counter("a_total", &help, &[("url.template", value.as_str()), ("b", "")], 1e21);
         let expected = [("url_template".to_owned(), value), ("b".to_owned(), String::new())];
         prop_assert_eq!(samples(&page), [("a_total".to_owned(), expected.to_vec(), 1e21)]);
     }

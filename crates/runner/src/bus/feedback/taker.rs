@@ -243,8 +243,8 @@ mod tests {
     /// A reader that was started again from an older position catches up, or is given up; brokers are waited for.
     #[test]
     fn a_consumer_without_progress_is_ignored_after_a_while_unless_it_is_a_broker() {
-        let stands: Vec<_> = (1..120)
-            .map(|n| (10_000 + n * 1000, 10_000.min(n * 5000), n))
+        let stands: Vec<_> = (1..120_u64)
+            .map(|n| (10_000 + n * 1000, (n * 5000).min(10_000), n))
             .collect();
         let reader = verdicts(READER, &stands);
         assert!(

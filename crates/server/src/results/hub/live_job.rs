@@ -283,9 +283,9 @@ mod tests {
             (1001, vec![1000, 1]),
             (5000, vec![1000; 5]),
         ] {
-            let mut w = TupleWriter::new(schema.clone(), &[FieldId(0)]);
+            let mut w = TupleWriter::new(schema.clone(), &[tuple::common::ID]);
             for id in 0..rows {
-                w.u64(FieldId(0), id);
+                w.u64(tuple::common::ID, id);
                 w.end_row();
             }
             let found = windows(&w.finish());

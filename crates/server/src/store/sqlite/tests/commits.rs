@@ -523,7 +523,8 @@ fn rows_behind_an_outlet_are_those_of_all_results() {
             .outlets(job, job)
             .expect("the store")
     };
-    let [first, second] = &outlets()[..] else {
+    let all = outlets();
+    let [first, second] = &all[..] else {
         panic!("two outlets")
     };
     assert_eq!(
