@@ -475,4 +475,26 @@ mod tests {
             assert_eq!(text.parse::<JobId>(), Err(()), "{text}");
         }
     }
+
+    /// A state that is not known would end the job.
+    #[test]
+    fn states_survive_the_store() {
+        let mut states = vec![
+            JobState::Planned,
+            JobState::Arming,
+            JobState::Running,
+            JobState::Draining,
+        ];
+        let ends = JobOutcome::WORDS.map(|(outcome, _)| JobEnding::new(outcome, "why"));
+        states.extend(ends.map(JobState::Ended));
+        for state in states {
+            let outcome = state.outcome().map(JobOutcome::word);
+            let outcome = outcome.and_then(JobOutcome::of);
+            let reason = state.reason().map(str::to_owned);
+            assert_eq!(JobState::of(state.word(), reason, outcome), state);
+        }
+        // An end as stored by a version without outcomes.
+        let old = JobState::of("ended", Some("done".into()), None);
+        assert_eq!(old, JobState::Ended("done".into()));
+    }
 }

@@ -81,4 +81,21 @@ mod tests {
         leases.forget(JobId(1));
         assert_eq!(leases.over(), []);
     }
+
+    /// Of a lease that was started again, the last length counts.
+    #[test]
+    fn a_lease_has_its_last_length() {
+        let leases = JobLeases::default();
+        leases.begin(JobId(1), Some(0));
+        leases.begin(JobId(2), Some(u32::MAX));
+        leases.begin(JobId(1), Some(u32::MAX));
+        leases.begin(JobId(2), Some(0));
+        leases.renew(JobId(1));
+        leases.renew(JobId(2));
+        assert_eq!(leases.over(), [JobId(2)]);
+        // A job without a lease keeps that of its earlier start.
+        leases.begin(JobId(2), None);
+        leases.forget(JobId(3));
+        assert_eq!(leases.over(), [JobId(2)]);
+    }
 }

@@ -107,7 +107,7 @@ fn any_text_is_a_name() {
         );
     }
     // The page shows them as text.
-    let page = server.get("/status").of(200).text();
+    let page = server.get("/").of(200).text();
     assert!(!page.contains("<script>"), "{page}");
 }
 
