@@ -3,6 +3,7 @@
 mod access;
 mod commits;
 mod forms;
+mod jobs;
 mod rules;
 
 use std::path::Path;
