@@ -98,7 +98,7 @@ fn rows_are_on_the_page_until_they_are_scraped() {
     });
     wait_for("the rows", || {
         let page = get(port, "/metrics");
-        let line = "netalytics_http_count_total{processor=\"group-count\",url=\"/b\"} 4";
+        let line = "netalytics_http_count_total{processor=\"group-count\",url_full=\"/b\"} 4";
         page.lines()
             .find(|found| *found == line)
             .map(drop)
