@@ -56,12 +56,12 @@ fn exporters_without_news_are_not_shown() {
         .collect();
     assert_eq!(shown.len(), 2, "{text}");
     assert!(
-        shown[0].ends_with("10.0.0.2 domain 2 (IPFIX): lost 3"),
+        shown[0].ends_with("10.0.0.2 domain 2 (ipfix): lost 3"),
         "{}",
         shown[0]
     );
     assert!(
-        shown[1].contains("10.0.0.3 domain 3 (IPFIX): clock off by "),
+        shown[1].contains("10.0.0.3 domain 3 (ipfix): clock off by "),
         "{}",
         shown[1]
     );
