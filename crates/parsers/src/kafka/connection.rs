@@ -386,7 +386,7 @@ impl KafkaConnection {
 impl MessageReading {
     fn begin(&mut self) {
         self.digest.begin();
-        self.walk = Walk::default();
+        self.walk.clear();
         self.key = -1;
         self.is_bad = false;
         self.key_type = 0;

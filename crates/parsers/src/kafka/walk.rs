@@ -295,7 +295,14 @@ impl Walk {
         (self.tags, self.records) = (0, 0);
     }
 
+    /// Ends, and forgets the layout.
+    pub fn clear(&mut self) {
+        self.stop();
+        (self.is_known, self.left) = (false, 0);
+    }
+
     /// Reads the next contents.
+    #[inline]
     pub fn step<'a>(&mut self, bytes: &'a [u8]) -> WalkStep<'a> {
         let step = self.next(bytes);
         if let WalkStep::Token { used, skip, .. } = step {
@@ -311,6 +318,7 @@ impl Walk {
         step
     }
 
+    #[inline(always)]
     fn next<'a>(&mut self, bytes: &'a [u8]) -> WalkStep<'a> {
         if self.tags > 0 {
             return self.tagged_field(bytes);
@@ -336,6 +344,7 @@ impl Walk {
         WalkStep::End
     }
 
+    #[inline(always)]
     fn field<'a>(&mut self, field: &'static Field, bytes: &'a [u8]) -> WalkStep<'a> {
         match field.kind {
             FieldKind::Fixed(length) => self.fixed(usize::from(length), field.slot, bytes),
@@ -389,6 +398,7 @@ impl Walk {
         self.levels[self.depth - 1].at += 1;
     }
 
+    #[inline(always)]
     fn fixed<'a>(&mut self, length: usize, slot: FieldSlot, bytes: &'a [u8]) -> WalkStep<'a> {
         if slot == FieldSlot::Skip {
             self.pass();
