@@ -7,10 +7,10 @@ import { createServer } from "node:http";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { assert, begin } from "./browse.mjs";
+import { violations as axe } from "./looks.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [program, pictures, ...flags] = process.argv.slice(2);
-const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
 /** A capture to upload, with a hostile file name. */
 const CAPTURE = join(dirname(root), "captures/shop/in.pcap");
 const HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.pcap";
@@ -55,8 +55,7 @@ async function looksRight(name) {
 }
 
 async function violations(where) {
-  // Through the debugger: the page's policy allows its own scripts only.
-  const found = await page.evaluate(`(async () => { if (!globalThis.axe) { ${axe} } const found = await axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }); return found.violations.map((one) => one.id + ": " + one.help + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
+  const found = await axe(page);
   assert(found.length === 0, `axe, ${where}:\n${found.join("\n")}`);
 }
 

@@ -1,10 +1,9 @@
 // The page under load: `node web/test/strained.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`. A slow network (400 kb/s, 400
 // ms) with a slow processor (a sixth), on two screen sizes. Sixty simulated updates a second must not block the main
 // thread for more than a fifth of a second of CPU time.
-import { readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
-import { join } from "node:path";
 import { assert, begin, until } from "./browse.mjs";
+import { longestTask } from "./tasks.mjs";
 
 const [program, pictures, ...flags] = process.argv.slice(2);
 const { folder, origin, browser, known, open, enter, api, picture, step, end } = await begin(program, pictures, flags);
@@ -88,21 +87,6 @@ await new Promise((done) => before.listen(0, "127.0.0.1", done));
 const fast = `http://127.0.0.1:${before.address().port}`;
 known.add(new URL(fast).host);
 
-/** The longest task of the page's main thread during an action, in ms of CPU time and of wall time. */
-async function longest(act) {
-  const path = join(folder, "trace.json");
-  await browser.startTracing(page, { path, categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
-  await act();
-  await browser.stopTracing();
-  const { traceEvents } = JSON.parse(readFileSync(path, "utf8"));
-  const names = traceEvents.filter((event) => event.name === "thread_name" && event.args.name === "CrRendererMain");
-  const isOurs = (event) => names.some((name) => name.pid === event.pid && name.tid === event.tid);
-  const tasks = traceEvents.filter((event) => event.name === "RunTask" || event.name === "ThreadControllerImpl::RunTask").filter(isOurs);
-  assert(tasks.length > 100, `${tasks.length} tasks were seen`);
-  const most = (of) => Math.max(...tasks.map(of)) / 1000;
-  return { cpu: most((task) => task.tdur ?? 0), wall: most((task) => task.dur ?? 0) };
-}
-
 for (const [view, there] of [["table", ".rows tbody tr"], ["time", ".plot canvas"]]) {
   await step(`sixty updates per second, ${view}: the page stays responsive`, async () => {
     await page.setViewportSize({ width: 1280, height: 860 });
@@ -112,7 +96,7 @@ for (const [view, there] of [["table", ".rows tbody tr"], ["time", ".plot canvas
     await page.goto(`${fast}/#/job/${id}?view=${view}`);
     await page.locator(there).first().waitFor();
     const from = sent.n;
-    const { cpu, wall } = await longest(async () => {
+    const { cpu, wall } = await longestTask(browser, page, folder, async () => {
       await until("updates", async () => sent.n - from > 2 * UPDATES);
       // The page responds meanwhile.
       await page.getByRole("button", { name: "Pause" }).click();

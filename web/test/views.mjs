@@ -5,11 +5,11 @@ import { copyFileSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { assert, begin, until } from "./browse.mjs";
+import { violations } from "./looks.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [program, pictures, ...flags] = process.argv.slice(2);
 const CAPTURE = join(dirname(root), "captures/shop/in.pcap");
-const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
 const { folder, shelf, origin, open, enter, api, picture, step, end } = await begin(program, pictures, flags);
 copyFileSync(CAPTURE, join(shelf, "shop.pcap"));
 const page = await open();
@@ -24,7 +24,7 @@ async function looksRight(name) {
     await picture(page, `${name}-${width}`);
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert(over <= 0, `${name} is ${over} px wider than a screen of ${width} px`);
-    const found = await page.evaluate(`(async () => { if (!globalThis.axe) { ${axe} } const found = await axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }); return found.violations.map((one) => one.id + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200)).join(" | ")); })()`);
+    const found = await violations(page);
     assert(found.length === 0, `axe, ${name}, ${width} px:\n${found.join("\n")}`);
   }
   await page.setViewportSize({ width: 1280, height: 860 });

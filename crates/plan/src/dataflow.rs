@@ -120,7 +120,7 @@ pub struct Pipeline {
     pub name: String,
     /// The aggregated values; empty if only tuples are counted.
     pub values: Vec<AggregatedValue>,
-    /// Set for `diff`, which has one value: tuples with a null value are skipped.
+    /// Set for `diff`, whose difference is the first value: tuples for which it is null are skipped.
     pub value_required: bool,
     /// The group columns; if empty, all tuples form a single group.
     pub group: Vec<GroupBy>,

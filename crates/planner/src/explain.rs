@@ -224,8 +224,8 @@ fn raw_rows(out: &mut String, dataflow: &Dataflow) {
 }
 
 fn steps(out: &mut String, dataflow: &Dataflow, pipeline: &Pipeline) {
-    for value in &pipeline.values {
-        let required = if pipeline.value_required {
+    for (place, value) in pipeline.values.iter().enumerate() {
+        let required = if pipeline.value_required && place == 0 {
             "; tuples without it are excluded"
         } else {
             ""

@@ -371,7 +371,8 @@ impl<'a> Source<'a> {
         };
         let required: Vec<String> = pipeline
             .values
-            .iter()
+            .first()
+            .into_iter()
             .filter(|_| pipeline.value_required)
             .map(|value| format!("{} is not null", column(value.column)))
             .collect();

@@ -63,6 +63,7 @@ pub(crate) fn schemas() -> Vec<Arc<Schema>> {
                 f("fingerprint", Text, Unit::None),
                 f("error_code", U64, Unit::None),
                 f("response_time_ns", I64, Unit::Nanoseconds),
+                f("total_time_ns", I64, Unit::Nanoseconds),
             ],
             Some("response_time_ns"),
             Some("fingerprint"),

@@ -123,9 +123,9 @@ function NewRule({ close, made, receivers }: { close: () => void; made: () => vo
       >
         <label>Name <input name="name" required maxLength={200} placeholder="slow pages" /></label>
         <OfJob jobs={jobs} />
-        <label>Condition <input name="when" required class="mono" placeholder="p99 > 50ms WHERE url_template != '/'" /></label>
+        <label>Condition <input name="when" required class="mono" placeholder="p99_total_time > 50ms WHERE url_template != '/'" /></label>
         <label>Duration <input name="for" class="mono" placeholder="0s; for example 1m" /></label>
-        <label>Summary <input name="summary" placeholder="{url_template} takes {p99}" /></label>
+        <label>Summary <input name="summary" placeholder="{url_template}: p99 total {p99_total_time}, first byte {p99}" /></label>
         {receivers.length > 0 && <fieldset><legend>Receivers</legend>{receivers.map((receiver) => <label class="check"><input type="checkbox" name="receiver" value={receiver.name} /> <Text of={receiver.name} /></label>)}</fieldset>}
         {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
         <button class="primary" disabled={!jobs?.length}>Create rule</button>

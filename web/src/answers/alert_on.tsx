@@ -8,7 +8,7 @@ import { duration, heading, many, millis, numeric, span, visible } from "../comm
 import type { Result } from "../results/model";
 import { Dialog, Notice, Text, said, useAsked } from "../common/components";
 import { link } from "../common/route";
-import { firedIn, limitOf, threshold, writtenNumber, type Condition } from "./alert_rule";
+import { besideTime, firedIn, limitOf, threshold, writtenNumber, type Condition } from "./alert_rule";
 
 /** Windows of the preview that are drawn. */
 const BARS_MAX = 120;
@@ -58,7 +58,8 @@ export default function AlertOn({ query, job, result, row, at, close }: Props) {
   };
   const create = () => {
     failed.value = "";
-    const summary = `${keys.map((key) => `{${result.columns[key]!.name}}`).join(" ")}${keys.length > 0 ? ": " : ""}${heading(shown)} is {${shown.name}}`;
+    const beside = result.columns[result.at(besideTime(shown.name, result.columns) ?? "")];
+    const summary = `${keys.map((key) => `{${result.columns[key]!.name}}`).join(" ")}${keys.length > 0 ? ": " : ""}${heading(shown)} is {${shown.name}}${beside ? `, ${heading(beside)} {${beside.name}}` : ""}`;
     const body: RuleRequest = {
       name: name.value.trim(),
       ...(isStanding ? { job: job.id } : { query: live(alone(query, result.place)), redact: job?.redacted ?? true, on: job?.on ?? {} }),

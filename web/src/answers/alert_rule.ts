@@ -13,6 +13,13 @@ export function threshold(value: number, isAbove: boolean): number {
   return isAbove ? (near.find((one) => one >= value) ?? 10 * power) : (near.filter((one) => one <= value).at(-1) ?? power);
 }
 
+/** The name of the same statistic of the other time: of the response time for the total time, and vice versa. */
+export function besideTime(name: string, columns: Column[]): string | undefined {
+  const [, statistic, of] = /^(\w+?)(_total_time|_response_time)?_ns$/.exec(name) ?? [];
+  const others = of === "_total_time" ? [`${statistic}_ns`, `${statistic}_response_time_ns`] : [`${statistic}_total_time_ns`];
+  return others.find((other) => columns.some((column) => column.name === other));
+}
+
 const UNITS_NS: [unit: string, ns: number][] = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]];
 
 /** A number of a column in the syntax of the query language. */

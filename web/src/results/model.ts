@@ -68,11 +68,11 @@ export class Result {
     return this.columns.flatMap((column, at) => (isNumber(column) && column.unit !== "epoch_ns" && !beside.has(column.name) && !keys.has(at) ? [at] : []));
   }
 
-  /** The most informative measure: a high quantile, else a time, else a number. */
+  /** The most informative measure: a high quantile, of the total time if there is one; else a time, else a number. */
   get measure(): number {
     const all = this.measures;
     const named = (test: RegExp) => all.find((at) => test.test(this.columns[at]?.name ?? ""));
-    return named(/^p99/) ?? named(/^p9/) ?? named(/^avg/) ?? all.find((at) => this.columns[at]?.unit === "ns") ?? all[0] ?? -1;
+    return named(/^p99_total_time/) ?? named(/^p99/) ?? named(/^p9/) ?? named(/^avg/) ?? all.find((at) => this.columns[at]?.unit === "ns") ?? all[0] ?? -1;
   }
 
   key(row: Row): string {

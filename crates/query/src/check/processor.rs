@@ -2,6 +2,7 @@
 
 mod aggregates;
 mod ranking;
+mod total_time;
 
 use plan::{
     AggregateColumn, AggregateFunction, AggregatedValue, Column, GroupBy, Pipeline, Predicate,
@@ -200,6 +201,7 @@ impl<'a> ProcessorReader<'a> {
             selection: ResultSelection::default(),
             profile: None,
         };
+        self.add_total_time(&mut processor);
         processor.top_k = self.top_k(&processor, ranked);
         processor.selection = self.selection(&processor);
         (!self.chain.is_empty()).then_some(CheckedProcessor { processor, success })

@@ -232,6 +232,6 @@ Examples:
 pub const ALERTS_EXAMPLES: &str = "\
 Examples:
   netalytics alerts --state firing
-  netalytics alerts add 'PARSE http PROCESS (diff-group: group=url_template, w=10s)' --when 'p99 > 50ms' --for 1m --receiver pager
+  netalytics alerts add 'PARSE http PROCESS (diff-group: group=url_template, w=10s)' --when 'p99_total_time > 50ms' --for 1m --receiver pager
   netalytics alerts silence url_template=/checkout --for 2h --comment 'new release'
   netalytics alerts test pager";

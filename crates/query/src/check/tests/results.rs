@@ -95,6 +95,34 @@ fn several_values_and_parts_of_totals() {
 }
 
 #[test]
+fn a_difference_has_the_total_time_beside_it() {
+    let usual = "count min_ns avg_ns max_ns p50_ns p95_ns p99_ns";
+    let both = format!("{usual} p99_total_time_ns");
+    let check = |parse: &str, process: &str, columns: &str| {
+        let (q, p) = processor(parse, process);
+        assert_eq!(columns_of(&q, &p).join(" "), columns, "{parse} {process}");
+        (q, p)
+    };
+    for process in ["diff", "diff-group", "diff-group-top-k"] {
+        let (q, p) = check("mysql_query", process, &both);
+        let times = ["mysql_query.response_time_ns", "mysql_query.total_time_ns"];
+        assert_eq!(value_of(&q, &p), times, "{process}");
+        // Rows without a response time are skipped, as before.
+        assert!(p.value_required);
+        check("http", process, usual);
+    }
+    check("mysql_query", "group", usual);
+    check("mysql_query", "diff-group-max", "max_ns");
+    check("mysql_query", "(diff-group: value=total_time)", usual);
+    // The difference is the duration of the connection.
+    check("tcp_conn_time, mysql_query", "diff-group", usual);
+    let (_, ranked) = processor("mysql_query", "(diff-group-top-k: by=p99_total_time)");
+    assert_eq!(ranked.top_k.expect("a ranking").by, 7);
+    let (_, worst) = processor("mysql_query", "(diff-group) ORDER BY p99_total_time DESC");
+    assert_eq!(worst.selection.order_by.len(), 1);
+}
+
+#[test]
 fn rankings_by_name() {
     let by = |process: &str| processor("http", process).1.top_k.expect("a ranking").by;
     assert_eq!(by("(diff-group-top-k: by=avg)"), 2);

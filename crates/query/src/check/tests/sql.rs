@@ -232,6 +232,7 @@ fn queries_are_printed_as_statements() {
         "PARSE http PROCESS (group-distinct: group=host, value=url)",
         "PARSE http PROCESS (throughput-share: value=response_bytes, w=1s)",
         "PARSE tcp_conn_time, http_get FROM * TO *:80 PROCESS (diff-group: group=get)",
+        "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s) HAVING p99 > 1ms ORDER BY p99_total_time DESC",
         "PARSE http SINCE 1h BASELINE SINCE 7h UNTIL 1h TAPS client PROCESS (hist)",
         "PARSE http PROCESS (service-map)",
     ] {
