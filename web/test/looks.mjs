@@ -18,6 +18,8 @@ export const layoutFaults = (page) =>
   page.evaluate(() => {
     /** Overlap in px of texts that touch: the rounding of positions, and line boxes that are higher than their letters. */
     const OVERLAP_PX = 3;
+    /** Lines of a text, and their width in px, beyond which it is squeezed. */
+    const [LINES_MAX, NARROW_PX] = [6, 70];
     const FAULTS_MAX = 12;
     const found = new Set();
     const width = document.documentElement.clientWidth;
@@ -41,7 +43,6 @@ export const layoutFaults = (page) =>
       if (!isShown(element)) continue;
       const part = shownPart(element, element.getBoundingClientRect());
       if (part && (part.right > width + 1 || part.left < -1)) found.add(`outside the screen (${Math.round(part.left)} to ${Math.round(part.right)} of ${width} px): ${named(element)}`);
-      if (element.matches("button, a.button, nav a") && style(element).overflowX === "visible" && element.scrollWidth > element.clientWidth + 1) found.add(`smaller than its text: ${named(element)}`);
     }
     /** The fixed element around an element: other contents scroll beneath it. */
     const fixedAround = (element) => {
@@ -63,7 +64,14 @@ export const layoutFaults = (page) =>
         if (node.textContent.trim() === "" || of.closest("svg, select, thead") || !isShown(of)) continue;
         const range = document.createRange();
         range.selectNodeContents(node);
-        for (const rect of range.getClientRects()) add(node, of, rect);
+        const control = of.closest("button, a.button, nav a");
+        const around = style(of).position !== "absolute" && control && style(control).overflowX === "visible" ? control.getBoundingClientRect() : null;
+        const lines = [...range.getClientRects()];
+        if (lines.length > LINES_MAX && lines.every((line) => line.width < NARROW_PX)) found.add(`squeezed into ${lines.length} lines: ${named(of)}`);
+        for (const rect of lines) {
+          if (around && (rect.right > around.right + 1 || rect.left < around.left - 1)) found.add(`smaller than its text: ${named(control)}`);
+          add(node, of, rect);
+        }
       }
       return all.sort((a, b) => a.top - b.top);
     };

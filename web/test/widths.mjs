@@ -16,7 +16,8 @@ const LONG = `payments-${"0123456789abcdef".repeat(6)}`;
 const QUERY = "PARSE http PROCESS (diff-group: group=url_template, w=1s), (group-hist: group=url_template, w=1s), (service-map: w=1s), (group-count-top-k: group=client_ip, url_template, w=1s)";
 const [ROWS, HISTOGRAM, MAP, RANKING] = ["0", "1", "2", "3"];
 
-const { shelf, origin, token, open, enter, api, picture, step, end } = await begin(program, pictures, flags);
+const NO_JOB = "999999";
+const { shelf, origin, token, open, enter, api, picture, step, end } = await begin(program, pictures, flags, ({ url }) => url.includes(NO_JOB));
 copyFileSync(CAPTURE, join(shelf, `${LONG}.pcap`));
 const began = Date.now();
 const page = await open();
@@ -24,7 +25,7 @@ await enter(page);
 
 const job = await api("jobs", { query: QUERY, name: LONG, kind: "standing", lease_seconds: null });
 await step("setup: a job, a rule that fires, an action, a token, all with long names", async () => {
-  await api("alert-rules", { name: `slow ${LONG}`, job: job.id, when: "count > 0", annotations: { summary: `{url_template}: p99 total {p99_total_time}, first byte {p99} ${LONG}` } });
+  await api("alert-rules", { name: `slow ${LONG}`, job: job.id, result: "diff-group", when: "count > 0", annotations: { summary: `{url_template}: p99 total {p99_total_time}, first byte {p99} ${LONG}` } });
   await api("tokens", { name: LONG.slice(0, 60), role: "view" }).catch(() => undefined);
   await until("rows", async () => (await api(`jobs/${job.id}/rows?limit=100`)).rows.length > 4);
   await until("alerts", async () => (await api("alerts")).alerts.length > 0);
@@ -65,7 +66,7 @@ const PLACES = [
   ["stored-tuples", stored("PARSE http"), rows],
   ["access", "#/access", "main table, main .list"],
   ["shortcuts", "#/jobs", "main table, main .list", press("?"), opened],
-  ["unknown", "#/job/999999", "[role=alert]"],
+  ["unknown", `#/job/${NO_JOB}`, "[role=alert]"],
 ];
 
 const faults = [];
@@ -78,6 +79,25 @@ async function judge(name, width) {
     for (const fault of [...(colorScheme === "light" ? await layoutFaults(page) : []), ...(await violations(page))]) faults.push(`${name}, ${width} px, ${colorScheme}: ${fault}`);
   }
 }
+
+await step("faults that are made are found", async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto(`${origin}/#/jobs`);
+  await page.locator("main table, main .list").first().waitFor();
+  const made = [
+    ["overlap of", (h1) => (h1.style.marginBottom = "-2rem")],
+    ["wider than the screen", (h1) => (h1.style.minWidth = "500px")],
+    ["outside the screen", (h1) => (h1.style.marginLeft = "-3rem")],
+    ["smaller than its text", () => (document.querySelector("nav li a").style.width = "10px")],
+  ];
+  for (const [fault, make] of made) {
+    const before = await page.locator("h1").evaluate((h1) => h1.getAttribute("style") ?? "");
+    await page.locator("h1").evaluate(make);
+    const found = await layoutFaults(page);
+    assert(found.some((one) => one.includes(fault)), `not found: ${fault}: ${found.join("\n")}`);
+    await page.locator("h1").evaluate((h1, before) => (h1.style.cssText = before), before);
+  }
+});
 
 for (const [width, height] of SCREENS) {
   await step(`${PLACES.length} places, ${width} px: nothing exceeds the screen or overlaps; accessibility`, async () => {
@@ -100,9 +120,8 @@ for (const [width, height] of SCREENS) {
 await step("login: the same", async () => {
   for (const [width, height] of SCREENS) {
     await page.setViewportSize({ width, height });
-    await page.goto(`${origin}/#/ask`);
-    await page.context().clearCookies();
-    await page.reload();
+    await page.goto(`${origin}/#/jobs`);
+    await page.getByRole("button", { name: "Log out" }).click();
     await page.getByLabel("Token").waitFor();
     await judge("login", width);
     await page.getByLabel("Token").fill(token);

@@ -8,6 +8,7 @@ import { heading, many, number, shown, visible } from "../common/format";
 import { useWidth } from "../common/components";
 import { Names, choose, edgesOf, failing, hiddenOf, keyOf, matches, said, slowness, together, usual, type Edge, type Grouping } from "./graph";
 import { layers } from "./layers";
+import { useVirtualRows } from "./virtual_rows";
 import type { Result } from "../results/model";
 import { go, keep, param } from "../common/route";
 
@@ -348,7 +349,11 @@ export function Twin({ all, names, onOpen }: Props & { onOpen: NonNullable<Props
   const found = all.filter((edge) => matches(edge, names, find));
   const { edges } = together(found, names, "host", "");
   // Merged clients are separate rows.
-  const rows = edges.flatMap((edge) => (edge.of.length === 1 ? [edge] : found.filter((one) => edge.of.includes(one.of[0]!)).map((one) => ({ ...one, client: names.of(one.client), server: names.of(one.server) }))));
+  const byRow = new Map(found.map((one) => [one.of[0]!.row, one]));
+  const rows = edges.flatMap((edge) => (edge.of.length === 1 ? [edge] : edge.of.map(({ row }) => byRow.get(row)!).map((one) => ({ ...one, client: names.of(one.client), server: names.of(one.server) }))));
+  const { scroll, drawn, before, behind } = useVirtualRows(rows.length);
+  const columns = ["client", "service", "change", "requests", "rate", "success", "p50", "p99", "p99 total", "share of caller's time"];
+  const space = (height: number) => height > 0 && <tr aria-hidden="true"><td colSpan={columns.length} style={{ height: `${height}px`, padding: 0 }} /></tr>;
   const numberOf = (edge: Edge, name: RegExp) => edge.of[0]!.result.columns.findIndex((column) => name.test(column.name));
   const cell = (edge: Edge, name: RegExp) => {
     const at = numberOf(edge, name);
@@ -356,22 +361,26 @@ export function Twin({ all, names, onOpen }: Props & { onOpen: NonNullable<Props
     return at < 0 || row[at] === null ? "–" : <button type="button" class="number" onClick={() => onOpen(edge, at)}>{shown(result.columns[at] as Column, row[at])}</button>;
   };
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Edges">
-      <table class="plain wide">
-        <thead><tr><th scope="col">client</th><th scope="col">service</th><th scope="col">change</th><th scope="col" class="n">requests</th><th scope="col" class="n">rate</th><th scope="col" class="n">success</th><th scope="col" class="n">p50</th><th scope="col" class="n">p99</th><th scope="col" class="n">p99 total</th><th scope="col" class="n">share of caller's time</th></tr></thead>
+    <div class="table-scroll" ref={scroll} tabIndex={0} role="region" aria-label="Edges">
+      <table class="rows edges" aria-rowcount={rows.length + 1}>
+        <thead><tr aria-rowindex={1}>{columns.map((name, i) => <th scope="col" class={i > 2 ? "n" : ""}>{name}</th>)}</tr></thead>
         <tbody>
-          {rows.slice(0, 1000).map((edge) => (
-            <tr>
-              <th scope="row"><bdi class="mono">{visible(edge.client)}</bdi></th>
-              <td><bdi class="mono">{visible(edge.server)}</bdi> {visible(edge.service)}</td>
-              <td>{edge.change ? <span class={`change ${edge.change.kind}`}>{visible(edge.change.word)}</span> : <span class="muted">–</span>}</td>
-              {[/^count$/, /^rate$/, /^success$/, /^p50/, /^p99(?!_total)/, /^p99_total/].map((name) => <td class="n nowrap">{cell(edge, name)}</td>)}
-              <td class="n">{edge.share === null ? "–" : `${(edge.share * 100).toFixed(1)} %`}</td>
-            </tr>
-          ))}
+          {space(before)}
+          {drawn.map((place) => {
+            const edge = rows[place]!;
+            return (
+              <tr key={place} aria-rowindex={place + 2}>
+                <th scope="row"><bdi class="mono">{visible(edge.client)}</bdi></th>
+                <td><bdi class="mono">{visible(edge.server)}</bdi> {visible(edge.service)}</td>
+                <td>{edge.change ? <span class={`change ${edge.change.kind}`}>{visible(edge.change.word)}</span> : <span class="muted">–</span>}</td>
+                {[/^count$/, /^rate$/, /^success$/, /^p50/, /^p99(?!_total)/, /^p99_total/].map((name) => <td class="n">{cell(edge, name)}</td>)}
+                <td class="n">{edge.share === null ? "–" : `${(edge.share * 100).toFixed(1)} %`}</td>
+              </tr>
+            );
+          })}
+          {space(behind)}
         </tbody>
       </table>
-      {rows.length > 1000 && <p class="muted small">{rows.length - 1000} more edges not shown.</p>}
     </div>
   );
 }

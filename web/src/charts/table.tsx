@@ -1,11 +1,9 @@
 // A table of rows that renders visible rows only.
-import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
-import { useEffect, useReducer, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import type { Column, Row } from "../api/cells";
 import { heading, isNumber, numeric, shown } from "../common/format";
 import type { Result, Sort } from "../results/model";
-
-const ROW_PX = 34;
+import { useVirtualRows } from "./virtual_rows";
 
 interface Props {
   result: Result;
@@ -45,29 +43,9 @@ function columnsOf(result: Result, rows: Row[], showWindows: boolean): number[] 
 
 export function Table(props: Props) {
   const { result, rows, sort } = props;
-  const scroll = useRef<HTMLDivElement>(null);
-  const [, draw] = useReducer((n: number) => n + 1, 0);
-  const virtual = useRef<Virtualizer<HTMLDivElement, HTMLTableRowElement> | null>(null);
-  const options = {
-    count: rows.length,
-    getScrollElement: () => scroll.current,
-    estimateSize: () => ROW_PX,
-    overscan: 12,
-    scrollToFn: elementScroll,
-    observeElementRect,
-    observeElementOffset,
-    initialRect: { width: 800, height: 600 },
-    onChange: () => draw(0),
-  };
-  virtual.current ??= new Virtualizer(options);
-  virtual.current.setOptions(options);
-  useEffect(() => virtual.current?._didMount(), []);
-  useEffect(() => virtual.current?._willUpdate());
   const columns = columnsOf(result, rows, props.showWindows ?? false);
-  const items = virtual.current.getVirtualItems();
-  const before = items[0]?.start ?? 0;
-  const behind = virtual.current.getTotalSize() - (items.at(-1)?.end ?? 0);
-  const [from, to] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
+  const { scroll, drawn, before, behind } = useVirtualRows(rows.length);
+  const [from, to] = [drawn[0] ?? 0, drawn.at(-1) ?? 0];
   useEffect(() => props.need?.(from, to), [props.need, from, to]);
   const approximate = result.at("approximate");
   const hasCourse = props.measure >= 0 && [...props.course.values()].some((values) => values.length > 1);
@@ -98,14 +76,14 @@ export function Table(props: Props) {
         </thead>
         <tbody>
           {before > 0 && <tr aria-hidden="true"><td colSpan={width} style={{ height: `${before}px`, padding: 0 }} /></tr>}
-          {items.map((item) => {
-            const row = rows[item.index];
-            if (!row) return <tr key={item.index} aria-rowindex={item.index + 2}><td colSpan={width} class="muted">…</td></tr>;
+          {drawn.map((place) => {
+            const row = rows[place];
+            if (!row) return <tr key={place} aria-rowindex={place + 2}><td colSpan={width} class="muted">…</td></tr>;
             const key = result.key(row);
             const isPicked = props.picked.includes(key);
             const isRough = approximate >= 0 && row[approximate] === true;
             return (
-              <tr key={item.index} aria-rowindex={item.index + 2} class={isPicked ? "picked" : ""}>
+              <tr key={place} aria-rowindex={place + 2} class={isPicked ? "picked" : ""}>
                 {columns.map((at, i) => {
                   const column = result.columns[at] as Column;
                   const value = shown(column, row[at]);

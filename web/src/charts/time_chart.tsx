@@ -78,6 +78,13 @@ function positions(...of: Placed[][]): number[] {
   return [...all].sort((a, b) => a - b);
 }
 
+/** The range of the x axis: all positions, and half a window on each side. A single window has its own length. */
+function around(xs: ArrayLike<number>, [first]: Placed[]): [number, number] | null {
+  const [from, to] = [xs[0], xs[xs.length - 1]];
+  const half = first ? (first.to - first.from) / 2 : 0;
+  return from === undefined || to === undefined || to + half <= from - half ? null : [from - half, to + half];
+}
+
 /** Lowest and highest value of a group in these windows. */
 function extent(all: Placed[], key: string, measure: number): [number, number] | null {
   const values = all.flatMap(({ rows }) => numeric(rows.get(key)?.[measure]) ?? []);
@@ -95,7 +102,6 @@ export default function Chart({ result, windows, keys, measure, isLogarithmic, e
   const own = placed(result, windows, 0n);
   const old = earlier ? placed(earlier.result, earlier.windows, earlier.by) : [];
   const oldMeasure = earlier?.result.at(column.name) ?? -1;
-  const length = own[0] ? own[0].to - own[0].from : 0;
   const xs = positions(own, old);
   const drawable = (of: number) => (row: Row) => {
     const value = numeric(row[of]);
@@ -108,8 +114,8 @@ export default function Chart({ result, windows, keys, measure, isLogarithmic, e
     ...(hasBand ? keys.flatMap((key) => [points(own, xs, drawable(low), key), points(own, xs, drawable(high), key)]) : []),
   ] as uPlot.AlignedData;
   const hidden = isLogarithmic ? keys.some((key) => own.some(({ rows }) => (numeric(rows.get(key)?.[measure]) ?? 1) <= 0)) : false;
-  const latest = useRef({ own, onAt, onRange, at });
-  latest.current = { own, onAt, onRange, at };
+  const latest = useRef({ own, data, onAt, onRange, at });
+  latest.current = { own, data, onAt, onRange, at };
 
   const shape = `${keys.join("\u0000")}|${measure}|${width}|${hasBand}|${isLogarithmic}|${earlier !== null}`;
   useEffect(() => {
@@ -132,7 +138,7 @@ export default function Chart({ result, windows, keys, measure, isLogarithmic, e
           padding: [12, 30, 0, 0],
           legend: { show: false },
           cursor: { y: false, points: { size: 8 }, drag: { x: true, y: false, setScale: false } },
-          scales: { x: { range: (_, min, max) => [min - length / 2, max + length / 2] }, y },
+          scales: { x: { range: (u, min, max) => around(u.data[0], latest.current.own) ?? [min, max] }, y },
           series: [
             {},
             ...keys.map((key): uPlot.Series => ({ label: visible(key), stroke: colorOf(key), dash: dashOf(key), width: 2, points: { show: own.length < 40, size: 5, fill: colorOf(key) } })),
@@ -165,7 +171,7 @@ export default function Chart({ result, windows, keys, measure, isLogarithmic, e
             ],
           },
         },
-        data,
+        latest.current.data,
         element,
       );
     };
