@@ -71,6 +71,26 @@ const tests = {
     same(logTicks(95, 180), [100]);
   },
 
+  async "an alert states the same statistic of the response time and of the total time"() {
+    const { besideTime } = await load("answers/alert_rule");
+    const beside = (name, ...others) => besideTime(name, [name, ...others].map((name) => ({ name })));
+    same(beside("p99_ns", "p50_ns", "p99_total_time_ns"), "p99_total_time_ns");
+    same(beside("p99_total_time_ns", "p99_ns"), "p99_ns");
+    same(beside("p99_total_time_ns", "p99_response_time_ns"), "p99_response_time_ns");
+    same(beside("avg_response_time_ns", "avg_total_time_ns"), "avg_total_time_ns");
+    same([beside("p50_ns", "p99_total_time_ns"), beside("count", "p99_total_time_ns"), beside("p99_bytes", "p99_total_time_ns")], [undefined, undefined, undefined]);
+  },
+
+  async "the measure is p99 of the total time, if there is one"() {
+    const { Result } = await load("results/model");
+    const measure = (...names) => {
+      const result = new Result(0, "diff-group", names.map((name) => ({ name, type: "i64", unit: name.endsWith("_ns") ? "ns" : "", doc: "" })), 0, 0);
+      return names[result.measure];
+    };
+    same(measure("count", "avg_ns", "p99_ns", "p99_total_time_ns"), "p99_total_time_ns");
+    same(measure("count", "avg_ns", "p50_ns", "p99_ns"), "p99_ns");
+  },
+
   async "a proposed limit is round, near, and not exceeded by the value"() {
     const { limitOf, threshold, writtenNumber } = await load("answers/alert_rule");
     const next = random(1);

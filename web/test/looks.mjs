@@ -5,10 +5,12 @@ import { fileURLToPath } from "node:url";
 
 const axe = readFileSync(join(dirname(dirname(fileURLToPath(import.meta.url))), "node_modules/axe-core/axe.min.js"), "utf8");
 
-/** Violations that axe finds. */
-export const violations = (page) =>
+const ALL = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"];
+
+/** Violations that axe finds, by rules (`only`) or by all groups of rules. */
+export const violations = (page, only = ALL) =>
   // Through the debugger: the page's policy allows its own scripts only.
-  page.evaluate(`(async () => { if (!globalThis.axe) { ${axe} } const found = await axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }); return found.violations.map((one) => one.id + ": " + one.help + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
+  page.evaluate(`(async () => { if (!globalThis.axe) { ${axe} } const found = await axe.run(document, { resultTypes: ["violations"], runOnly: ${JSON.stringify(only)} }); return found.violations.map((one) => one.id + ": " + one.help + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
 
 /**
  * Faults of the layout: a document wider than the screen, elements outside it, texts that overlap, and controls that are

@@ -71,6 +71,34 @@ await step("over time: the legend has the numbers of the API; logarithmic axis; 
   await page.getByRole("button", { name: /Resume/ }).click();
 });
 
+await step("keys select views, windows, the axis, and pause", async () => {
+  await page.goto(`${origin}/#/job/${job.id}`);
+  await page.locator(".rows tbody .pick").first().waitFor();
+  await page.locator(".strip .bars button").nth(2).waitFor();
+  const pressed = () => page.locator(".segmented [aria-pressed=true]").first().textContent();
+  for (const [key, title] of [["2", "Over time"], ["3", "Distribution"], ["4", "Heat map"], ["1", "Table"]]) {
+    await page.keyboard.press(key);
+    await until(title, async () => (await pressed()) === title);
+  }
+  await page.keyboard.press("2");
+  await page.keyboard.press("g");
+  await page.waitForURL(/scale=log/);
+  assert(await page.getByLabel("Logarithmic").isChecked(), "the axis is not logarithmic");
+  await page.keyboard.press("g");
+  await page.keyboard.press("[");
+  await page.waitForURL(/at=\d+/);
+  const at = () => BigInt(/at=(\d+)/.exec(page.url())[1]);
+  const first = at();
+  await page.keyboard.press("[");
+  await until("the window before", async () => at() < first);
+  await page.keyboard.press("]");
+  await until("the window after", async () => at() === first);
+  await page.keyboard.press("Space");
+  await page.getByText(/paused/).waitFor();
+  await page.keyboard.press("Space");
+  await page.getByText(/paused/).waitFor({ state: "detached" });
+});
+
 await step("a comparison draws the earlier period in the same chart", async () => {
   const { rows, at } = await until("enough windows", async () => { const all = await told(); return all.rows.length > 0 && BigInt(all.rows.at(-1)[all.at("window_end")]) - BigInt(all.rows[0][all.at("window_start")]) > 16_000_000_000n && all; });
   const to = BigInt(rows.at(-1)[at("window_start")]);
@@ -173,6 +201,9 @@ await step("an alert from a number: proposed limit, preview, badge", async () =>
   await page.getByRole("dialog", { name: "Alert rule created" }).waitFor();
   const { rules } = await api("alert-rules");
   assert(rules.length === 1 && rules[0].rule.when === "p99_ns > 100ms WHERE url_template = '/checkout'", JSON.stringify(rules));
+  assert(rules[0].rule.annotations.summary === "{url_template}: p99 is {p99_ns}, p99 total time {p99_total_time_ns}", JSON.stringify(rules[0].rule.annotations));
+  const alert = await until("an alert", async () => (await api("alerts?rule=slow%20checkout")).alerts[0]);
+  assert(/^\/checkout: p99 is \d+ ms, p99 total time \d+ ms$/.test(alert.annotations.summary), alert.annotations.summary);
   await page.keyboard.press("Escape");
   await page.getByRole("navigation").getByText("firing").waitFor({ state: "attached" });
   await page.goto(`${origin}/#/job/${rules[0].job_id}`);

@@ -70,14 +70,16 @@ const PLACES = [
 ];
 
 const faults = [];
-/** Judges what is shown on a screen, light and dark. */
+/** Judges what is shown on a screen: its layout, and its colors light and dark. */
 async function judge(name, width) {
-  for (const colorScheme of ["light", "dark"]) {
+  const note = (found) => faults.push(...found.map((fault) => `${name}, ${width} px: ${fault}`));
+  for (const colorScheme of ["dark", "light"]) {
     await page.emulateMedia({ colorScheme });
     await page.waitForTimeout(150);
     await picture(page, `widths-${name}-${width}-${colorScheme}`);
-    for (const fault of [...(colorScheme === "light" ? await layoutFaults(page) : []), ...(await violations(page))]) faults.push(`${name}, ${width} px, ${colorScheme}: ${fault}`);
+    note(await (colorScheme === "dark" ? violations(page, ["color-contrast"]) : violations(page)));
   }
+  note(await layoutFaults(page));
 }
 
 await step("faults that are made are found", async () => {

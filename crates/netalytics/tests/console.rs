@@ -37,6 +37,8 @@ fn page_works_in_a_browser() {
     browse("hostile.mjs", &[capture.as_os_str()]);
     browse("strained.mjs", &[]);
     browse("honest.mjs", &[]);
+    browse("widths.mjs", &[]);
+    browse("large.mjs", &[]);
 }
 
 /// Runs a script in a browser.
