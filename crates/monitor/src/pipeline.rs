@@ -62,7 +62,7 @@ pub struct Monitor {
     outputs: TupleOutputs,
     limits: parsers::ParserLimits,
     outstanding: parsers::pairing::OutstandingBudget,
-    topics: parsers::kafka::TopicNames,
+    names: parsers::SharedNames,
     networks: VirtualNetworks,
     /// State of SAMPLE auto.
     adaptive: AdaptiveSampler,

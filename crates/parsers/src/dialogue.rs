@@ -8,7 +8,7 @@ use flow::StreamPlace;
 use tuple::{Batch, DataType, Schema, TupleWriter};
 use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
 
-use crate::topic_names::TopicNames;
+use crate::shared_names::SharedNames;
 use crate::{
     Direction, FlowContext, ParserCounters, ParserLimits, ParserOutput, ParserSubscription,
     ProtocolDefinition, StreamGap, StreamParser, StreamSegment,
@@ -28,7 +28,7 @@ pub struct ParserDialogue {
     heard: [TcpSeq; 2],
     /// Limits of the parser.
     pub limits: ParserLimits,
-    topics: TopicNames,
+    names: SharedNames,
     fields: Vec<&'static str>,
 }
 
@@ -77,7 +77,7 @@ impl ParserDialogue {
             next: STARTS,
             heard: [STARTS[1], STARTS[0]],
             limits: ParserLimits::default(),
-            topics: TopicNames::default(),
+            names: SharedNames::default(),
             fields: fields.to_vec(),
         }
     }
@@ -200,7 +200,7 @@ impl ParserDialogue {
         self.now_us += 1;
         let now = Timestamp(self.now_us * 1000);
         let out = ParserOutput::new(&self.flow, now, &mut self.counters, &mut self.taps);
-        let mut out = out.with_limits(self.limits).with_topics(&self.topics);
+        let mut out = out.with_limits(self.limits).with_names(&self.names);
         act(self.parser.as_mut(), now, &mut out);
         self
     }

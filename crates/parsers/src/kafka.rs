@@ -35,7 +35,7 @@ use self::connection::KafkaConnection;
 use self::digest::DigestView;
 use self::header::{HeaderRead, LENGTH, MESSAGE_BYTES_MIN, RequestHeader};
 use self::walk::{Walk, WalkPart};
-pub use crate::topic_names::TopicNames;
+use crate::shared_names::SharedNames;
 
 /// Variant: every tuple.
 pub const ALL: u8 = 0;
@@ -164,9 +164,9 @@ impl RequestResponseProtocol for KafkaConnection {
         direction: Direction,
         head: &[u8],
         rest: Option<u64>,
-        topics: Option<&TopicNames>,
+        names: Option<&SharedNames>,
     ) {
-        self.read_part(direction, head, rest.is_none(), topics);
+        self.read_part(direction, head, rest.is_none(), names.map(|names| &names.topics));
     }
 
     fn keep(

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+mod block_compression;
 pub mod community_id;
 #[cfg(test)]
 mod dialogue;
@@ -18,6 +19,7 @@ pub mod message;
 pub mod output;
 pub mod packet_level;
 pub mod pairing;
+mod prepared_texts;
 pub mod probing;
 pub mod protocol;
 pub mod proxy_header;
@@ -25,12 +27,14 @@ pub mod registry;
 pub mod request_response;
 mod result_cache;
 pub mod resync;
+mod shared_names;
 mod sql;
 pub mod template;
 pub mod template_with_ids;
 mod topic_names;
 mod write_boundaries;
 
+pub mod cassandra;
 pub mod dns;
 pub mod encrypted;
 pub mod http;
@@ -57,3 +61,4 @@ pub use protocol::{
     ProbeContext, ProbeResult, ProtocolDefinition, SILENCE_NS, StreamEnd, StreamParser,
 };
 pub use proxy_header::ProxiedEndpoints;
+pub use shared_names::SharedNames;

@@ -9,7 +9,7 @@ use crate::flow_context::{FlowContext, FlowFacts, FlowRef};
 use crate::pairing::{OutstandingBudget, TRANSACTIONS_MAX};
 use crate::proxy_header::ProxiedEndpoints;
 use crate::result_cache::TextResultCache;
-use crate::topic_names::TopicNames;
+use crate::shared_names::SharedNames;
 
 /// Direction of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -237,8 +237,8 @@ pub struct ParserOutput<'a> {
     pub limits: ParserLimits,
     /// Memory for requests beyond [`crate::pairing::OUTSTANDING_MIN`] of a connection; `None`: unlimited.
     pub room: Option<&'a OutstandingBudget>,
-    /// Names of Kafka's topics, learned on all connections of the worker; `None`: none are learned.
-    pub topics: Option<&'a TopicNames>,
+    /// Names and texts learned on all connections of the worker; `None`: none are learned.
+    pub names: Option<&'a SharedNames>,
     /// Sequence number of the request for the next tuple; TCP only.
     pub request: Option<TcpSeq>,
     /// Set by a parser to be called ([`StreamParser::on_silence`](crate::StreamParser::on_silence)) when
@@ -264,7 +264,7 @@ impl<'a> ParserOutput<'a> {
             counters,
             limits,
             room: None,
-            topics: None,
+            names: None,
             request: None,
             wake: None,
             taps,
@@ -294,12 +294,12 @@ impl<'a> ParserOutput<'a> {
         self.taps.iter().any(|tap| tap.variant == variant)
     }
 
-    /// Sets the names of topics.
+    /// Sets the names and texts that connections share.
     #[inline]
     #[must_use]
-    pub fn with_topics(self, topics: &'a TopicNames) -> Self {
+    pub fn with_names(self, names: &'a SharedNames) -> Self {
         ParserOutput {
-            topics: Some(topics),
+            names: Some(names),
             ..self
         }
     }

@@ -7,7 +7,7 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, dns, encrypted, http, http2, interface_counters, kafka, memcached, mongodb,
+    ProtocolDefinition, cassandra, dns, encrypted, http, http2, interface_counters, kafka, memcached, mongodb,
     mysql, nfs, postgresql, quic, redis, tls,
 };
 
@@ -89,6 +89,10 @@ pub const PARSERS: &[ParserRegistration] = &[
     ParserRegistration {
         schema: kafka::schema,
         reads: ParserInput::Messages(&kafka::PROTOCOL, kafka::ALL),
+    },
+    ParserRegistration {
+        schema: cassandra::schema,
+        reads: ParserInput::Messages(&cassandra::PROTOCOL, cassandra::ALL),
     },
     ParserRegistration {
         schema: mongodb::schema,

@@ -11,7 +11,7 @@ use tuple::{FieldId, TupleWriter};
 
 use crate::Direction;
 use crate::pairing::{ResponseExpectation, ResponseMatch};
-use crate::topic_names::TopicNames;
+use crate::shared_names::SharedNames;
 
 mod byte_stream;
 mod connection;
@@ -114,15 +114,15 @@ pub trait RequestResponseProtocol: Default + Send + 'static {
     }
 
     /// Handles the head of each part of a message, in the order of the stream, before the functions below. `rest` is the value from
-    /// [`MessageBoundary::Part`] of the part before it, if any; `topics` are names shared by the connections of a worker.
+    /// [`MessageBoundary::Part`] of the part before it, if any; `names` are shared by the connections of a worker.
     fn read(
         &mut self,
         direction: Direction,
         head: &[u8],
         rest: Option<u64>,
-        topics: Option<&TopicNames>,
+        names: Option<&SharedNames>,
     ) {
-        let _ = (direction, head, rest, topics);
+        let _ = (direction, head, rest, names);
     }
 
     /// Adds the head of a part of a message to its stored heads. `rest` is the value from [`MessageBoundary::Part`] of the part

@@ -96,7 +96,7 @@ impl Monitor {
         let mut out = out
             .with_limits(self.limits)
             .with_room(&self.outstanding)
-            .with_topics(&self.topics);
+            .with_names(&self.names);
         let direction = direction(side, *asker);
         match input {
             ParserEvent::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),

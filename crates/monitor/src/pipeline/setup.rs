@@ -144,7 +144,7 @@ impl Monitor {
             outputs,
             limits: config.parsers,
             outstanding: config.outstanding,
-            topics: parsers::kafka::TopicNames::default(),
+            names: parsers::SharedNames::default(),
             networks: VirtualNetworks::default(),
             events: FlowEvents::default(),
             awaited_bytes: 0,

@@ -5,6 +5,7 @@ use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
 
 use super::bson::length_at;
 use super::header::{HEADER, MessageHeader};
+use crate::block_compression::snappy;
 
 /// Length of the fields before the compressed bytes.
 const COMPRESSED_HEADER: usize = 25;
@@ -93,53 +94,4 @@ fn zstd(input: &[u8], limit: usize, out: &mut Vec<u8>) {
         made = output.pos();
     }
     out.truncate(from + made);
-}
-
-/// The raw format of Snappy ("Snappy compressed format description" in its sources), up to `limit` bytes of output. Libraries
-/// need the complete input; of a long message only its first bytes are here.
-fn snappy(input: &[u8], limit: usize, out: &mut Vec<u8>) {
-    let from = out.len();
-    let end = from + limit;
-    let preamble = input.iter().take(5).take_while(|b| **b >= 0x80).count() + 1;
-    let mut rest = input.get(preamble..).unwrap_or_default();
-    while out.len() < end {
-        let Some((tag, behind)) = rest.split_first() else {
-            return;
-        };
-        let size = usize::from(tag >> 2);
-        rest = behind;
-        if tag & 3 == 0 {
-            let bytes = size.saturating_sub(59);
-            let Some(length) = little_endian(rest, bytes) else {
-                return;
-            };
-            let length = if bytes == 0 { size } else { length } + 1;
-            rest = &rest[bytes..];
-            let literal = &rest[..length.min(rest.len())];
-            out.extend_from_slice(&literal[..literal.len().min(end - out.len())]);
-            rest = &rest[literal.len()..];
-            continue;
-        }
-        let bytes = [0, 1, 2, 4][usize::from(tag & 3)];
-        let Some(distance) = little_endian(rest, bytes) else {
-            return;
-        };
-        rest = &rest[bytes..];
-        let (length, distance) = match tag & 3 {
-            1 => ((size & 7) + 4, distance | (size >> 3) << 8),
-            _ => (size + 1, distance),
-        };
-        if distance == 0 || distance > out.len() - from {
-            return;
-        }
-        for _ in 0..length.min(end - out.len()) {
-            out.push(out[out.len() - distance]);
-        }
-    }
-}
-
-/// A number of `bytes` bytes, at most 4.
-fn little_endian(input: &[u8], bytes: usize) -> Option<usize> {
-    let digits = input.get(..bytes)?.iter().rev();
-    Some(digits.fold(0, |number, digit| number << 8 | usize::from(*digit)))
 }

@@ -21,7 +21,7 @@ const COPY_BYTES: usize = 512;
 
 /// The parser of protocol `M` for one flow.
 pub struct RequestResponseParser<M> {
-    pub(super) protocol: M,
+    pub(crate) protocol: M,
     pub(super) client: MessageByteStream,
     pub(super) server: MessageByteStream,
     pub(super) transactions: TransactionQueue<ParsedMessage<M>, ParsedMessage<M>>,
@@ -50,11 +50,16 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
     /// For [`crate::ProtocolDefinition::start`].
     #[must_use]
     pub fn start() -> Box<dyn StreamParser> {
+        Box::new(RequestResponseParser::<M>::new())
+    }
+
+    /// A parser that another one feeds.
+    pub(crate) fn new() -> RequestResponseParser<M> {
         let transactions = match M::IDS {
             CorrelationIds::None => TransactionQueue::of_messages_from(M::BYTES_MIN),
             _ => TransactionQueue::of_messages_from(M::BYTES_MIN).with_ids(),
         };
-        Box::new(RequestResponseParser::<M> {
+        RequestResponseParser::<M> {
             protocol: M::default(),
             client: MessageByteStream::default(),
             server: MessageByteStream::default(),
@@ -72,10 +77,10 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             then: MessageSuccessor::Messages,
             started: false,
             emitted: false,
-        })
+        }
     }
 
-    fn begin_connection(&mut self, out: &ParserOutput<'_>) {
+    pub(super) fn begin_connection(&mut self, out: &ParserOutput<'_>) {
         if !std::mem::replace(&mut self.started, true) && out.flow.midstream {
             self.transactions.join_midway();
             (self.client.state, self.server.state) =
@@ -251,7 +256,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             _ => None,
         };
         let begins = lane.state == MessageStreamState::Between;
-        self.protocol.read(direction, head, before, out.topics);
+        self.protocol.read(direction, head, before, out.names);
         let lane = self.lane(direction);
         if begins {
             lane.bytes = length;

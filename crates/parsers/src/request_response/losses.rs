@@ -119,6 +119,22 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
         used
     }
 
+    /// Handles a loss behind which nothing is known of the stream, not even where a body ends.
+    pub(crate) fn lose_place(
+        &mut self,
+        direction: Direction,
+        gap: StreamGap,
+        out: &mut ParserOutput<'_>,
+    ) {
+        self.begin_connection(out);
+        if self.lane(direction).state != MessageStreamState::Over {
+            self.lose_ids(direction, gap.seq);
+            self.get_lost(direction, out);
+            self.transactions.miss(direction);
+            self.flush(out);
+        }
+    }
+
     /// Handles a gap.
     pub(super) fn miss(
         &mut self,
@@ -163,12 +179,7 @@ impl<M: RequestResponseProtocol> RequestResponseParser<M> {
             | MessageStreamState::Inside(_)
             | MessageStreamState::Lost => {}
         }
-        if self.lane(direction).state != MessageStreamState::Over {
-            self.lose_ids(direction, gap.seq);
-            self.get_lost(direction, out);
-            self.transactions.miss(direction);
-            self.flush(out);
-        }
+        self.lose_place(direction, gap, out);
     }
 
     /// Handles an idle connection with a message in progress: it is written as cut.

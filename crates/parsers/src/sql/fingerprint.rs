@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::SqlDialect;
-use super::literal::{dollar_end, quoted_end};
+use super::literal::{cql_literal_end, dollar_end, quoted_end};
 use super::shorten::string_end;
 use super::tokens::{
     CLASS, FALSE, KEYWORD_MAX, NULL, SPACES, SqlByteClass, SqlToken, TRUE, TokenSpacing, word_of,
@@ -127,6 +127,7 @@ impl<'a> SqlFingerprinter<'a> {
             b'#' if self.dialect == SqlDialect::MySql => self.line_comment(),
             b'-' if next == b'-' && self.begins_comment(self.at + 2) => self.line_comment(),
             b'/' if next == b'*' => self.block_comment(),
+            b'/' if next == b'/' && self.dialect == SqlDialect::Cql => self.line_comment(),
             b'*' if next == b'/' && self.versioned => {
                 self.versioned = false;
                 self.space(2);
@@ -261,7 +262,7 @@ impl<'a> SqlFingerprinter<'a> {
     }
 
     fn string(&mut self, quote: u8) {
-        if self.dialect == SqlDialect::PostgreSql {
+        if self.dialect != SqlDialect::MySql {
             return self.quoted(quote);
         }
         let end = string_end(self.sql, self.at + 1, quote).unwrap_or(self.sql.len());
@@ -285,7 +286,7 @@ impl<'a> SqlFingerprinter<'a> {
 
     /// Whether two hyphens before `at` begin a comment.
     fn begins_comment(&self, at: usize) -> bool {
-        self.dialect == SqlDialect::PostgreSql || self.sql.get(at).is_none_or(|b| *b <= b' ')
+        self.dialect != SqlDialect::MySql || self.sql.get(at).is_none_or(|b| *b <= b' ')
     }
 
     fn line_comment(&mut self) {
@@ -296,7 +297,7 @@ impl<'a> SqlFingerprinter<'a> {
     fn block_comment(&mut self) {
         let rest = &self.sql[self.at..];
         let marker = match rest {
-            _ if self.dialect == SqlDialect::PostgreSql => 0,
+            _ if self.dialect != SqlDialect::MySql => 0,
             [_, _, b'!', ..] => 3,
             [_, _, b'M', b'!', ..] => 4,
             _ => 0,
@@ -316,6 +317,11 @@ impl<'a> SqlFingerprinter<'a> {
 
     /// Digits: a number, unless they begin a name.
     fn number_or_word(&mut self) {
+        if self.dialect == SqlDialect::Cql
+            && let Some(end) = cql_literal_end(self.sql, self.at)
+        {
+            return self.value(end - self.at);
+        }
         let rest = &self.sql[self.at..];
         let digits = |from: usize| {
             rest[from.min(rest.len())..]
@@ -351,9 +357,14 @@ impl<'a> SqlFingerprinter<'a> {
         }
     }
 
-    /// A literal of PostgreSQL that begins like a word: `E'…'`, `U&'…'`, `$$…$$`. Returns its end.
+    /// A literal that begins like a word: `E'…'`, `U&'…'`, `$$…$$`; of CQL, a UUID. Returns its end.
     #[cold]
     fn prefixed_literal(&self) -> Option<usize> {
+        if self.dialect == SqlDialect::Cql
+            && let Some(end) = cql_literal_end(self.sql, self.at)
+        {
+            return Some(end);
+        }
         match &self.sql[self.at..] {
             [b'$', ..] => dollar_end(self.sql, self.at),
             [b'e' | b'E', b'\'', ..] => {
@@ -365,7 +376,7 @@ impl<'a> SqlFingerprinter<'a> {
     }
 
     fn word(&mut self) {
-        if self.dialect == SqlDialect::PostgreSql
+        if self.dialect != SqlDialect::MySql
             && let Some(end) = self.prefixed_literal()
         {
             return self.value(end - self.at);

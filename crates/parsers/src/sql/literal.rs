@@ -54,3 +54,67 @@ pub fn nested_comment_end(sql: &[u8], at: usize) -> usize {
     }
     end
 }
+
+/// End of a literal of CQL that has no quotes: a UUID, a blob, or a duration. `None` if there is none at `at`.
+pub fn cql_literal_end(cql: &[u8], at: usize) -> Option<usize> {
+    let rest = &cql[at..];
+    let length = rest
+        .iter()
+        .take_while(|b| b.is_ascii_alphanumeric() || **b == b'-' || **b == b'_')
+        .count();
+    let is_uuid = |text: &[u8]| {
+        text.iter().enumerate().all(|(place, b)| match place {
+            8 | 13 | 18 | 23 => *b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        })
+    };
+    if rest.len() >= UUID && length >= UUID && is_uuid(&rest[..UUID]) {
+        return (length == UUID || rest[UUID] == b'-').then_some(at + UUID);
+    }
+    let word = rest.split(|b| !b.is_ascii_alphanumeric()).next()?;
+    let is_blob = matches!(word, [b'0', b'x' | b'X', hex @ ..] if hex.iter().all(u8::is_ascii_hexdigit));
+    (is_blob || is_duration(word)).then_some(at + word.len())
+}
+
+/// Length of a UUID as text.
+const UUID: usize = 36;
+
+/// Whether a word is a duration: numbers with units, as `12h30m`.
+fn is_duration(word: &[u8]) -> bool {
+    const UNITS: [&[u8]; 9] = [b"y", b"mo", b"w", b"d", b"h", b"m", b"s", b"ms", b"us"];
+    let is_unit = |unit: &[u8]| unit.eq_ignore_ascii_case(b"ns") || UNITS.iter().any(|of| of.eq_ignore_ascii_case(unit));
+    let mut rest = word;
+    while !rest.is_empty() {
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        let letters = rest[digits..].iter().take_while(|b| b.is_ascii_alphabetic()).count();
+        if digits == 0 || !is_unit(&rest[digits..digits + letters]) {
+            return false;
+        }
+        rest = &rest[digits + letters..];
+    }
+    !word.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_of_cql_without_quotes() {
+        for (cql, expected) in [
+            ("123e4567-e89b-12d3-a456-426614174000)", Some(36)),
+            ("abcdef01-e89b-12d3-a456-426614174000", Some(36)),
+            ("abcdef01-e89b-12d3-a456-4266141740001", None),
+            ("0xCAFE, 1", Some(6)),
+            ("0x", Some(2)),
+            ("0xg", None),
+            ("12h30m", Some(6)),
+            ("1y2mo3w AND", Some(7)),
+            ("12", None),
+            ("h12", None),
+            ("", None),
+        ] {
+            assert_eq!(cql_literal_end(cql.as_bytes(), 0), expected, "{cql}");
+        }
+    }
+}

@@ -16,4 +16,6 @@ pub enum SqlDialect {
     MySql,
     /// PostgreSQL: double quotes are names, `$tag$…$tag$` is a string, comments nest.
     PostgreSql,
+    /// Cassandra: as PostgreSQL, and UUIDs, blobs, and durations without quotes; `//` begins a comment.
+    Cql,
 }

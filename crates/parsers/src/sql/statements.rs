@@ -48,6 +48,9 @@ impl<'a> SqlReader<'a> {
                 Some([b'#', rest @ ..]) if self.dialect == SqlDialect::MySql => {
                     self.skip_line(rest);
                 }
+                Some([b'/', b'/', rest @ ..]) if self.dialect == SqlDialect::Cql => {
+                    self.skip_line(rest);
+                }
                 Some([b'/', b'*', ..]) => self.at = nested_comment_end(self.sql, self.at),
                 _ => return,
             }
