@@ -34,6 +34,7 @@ const PARSERS: &[&str] = &[
     "postgresql",
     "memcached",
     "mongodb",
+    "cassandra",
     "kafka",
     "redis",
     "nfs",

@@ -61,6 +61,7 @@ pub const REPOSITORY: &[(&str, &str, &str)] = &[
     ("shop_memcached", "shop/in.pcap", "memcached"),
     ("commands_pgsql", "postgresql/in.pcap", "postgresql"),
     ("commands_mongodb", "mongodb/in.pcap", "mongodb"),
+    ("requests_cassandra", "cassandra/in.pcap", "cassandra"),
     ("requests_kafka", "kafka/in.pcap", "kafka"),
     ("commands_redis", "redis/in.pcap", "redis"),
     ("commands_nfs", "nfs/in.pcap", "nfs"),

@@ -21,8 +21,8 @@ impl Transports {
     pub fn of(spec: &MonitorSpec) -> Transports {
         let of = |name: &str| match name {
             "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get" | "http2"
-            | "grpc" | "mysql_query" | "postgresql" | "mongodb" | "kafka" | "redis" | "tls"
-            | "encrypted" => Transports::Tcp,
+            | "grpc" | "mysql_query" | "postgresql" | "mongodb" | "cassandra" | "kafka"
+            | "redis" | "tls" | "encrypted" => Transports::Tcp,
             "packet" => Transports::AnyIp,
             _ => Transports::TcpUdp,
         };

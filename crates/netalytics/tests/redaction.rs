@@ -198,6 +198,24 @@ fn cache_keys() {
 }
 
 #[test]
+fn statements_and_messages_of_cassandra() {
+    nothing_is_left(
+        "cassandra",
+        "captures/cassandra/in.pcap",
+        &["error_message", "warnings"],
+        |text| vec![text],
+        3,
+    );
+    nothing_is_left(
+        "cassandra",
+        "captures/cassandra/in.pcap",
+        &["query"],
+        of_sql,
+        3,
+    );
+}
+
+#[test]
 fn messages_of_mongodb() {
     nothing_is_left(
         "mongodb",

@@ -166,7 +166,12 @@ impl RequestResponseProtocol for KafkaConnection {
         rest: Option<u64>,
         names: Option<&SharedNames>,
     ) {
-        self.read_part(direction, head, rest.is_none(), names.map(|names| &names.topics));
+        self.read_part(
+            direction,
+            head,
+            rest.is_none(),
+            names.map(|names| &names.topics),
+        );
     }
 
     fn keep(

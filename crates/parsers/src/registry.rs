@@ -7,8 +7,8 @@ use tuple::Schema;
 use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{
-    ProtocolDefinition, cassandra, dns, encrypted, http, http2, interface_counters, kafka, memcached, mongodb,
-    mysql, nfs, postgresql, quic, redis, tls,
+    ProtocolDefinition, cassandra, dns, encrypted, http, http2, interface_counters, kafka,
+    memcached, mongodb, mysql, nfs, postgresql, quic, redis, tls,
 };
 
 /// Input of a parser.

@@ -86,7 +86,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
     limit(
         "prepared_statements",
         Some("--statement-bytes-max"),
-        "8M for each MySQL or PostgreSQL connection",
+        "8M for each MySQL or PostgreSQL connection; fixed for Cassandra: 16 MiB for all connections of a worker",
         "parsers.evicted_statements",
         "prepared statements evicted",
         LimitMark::Time,
@@ -102,7 +102,7 @@ pub const LIMITS: [MemoryLimit; 20] = [
     limit(
         "message_heads",
         None,
-        "64 KiB for each message head; of a compressed MongoDB message, 1 MiB decompressed, or 256 times its length if less",
+        "64 KiB for each message head; of a compressed message of MongoDB or Cassandra, 1 MiB decompressed, or 256 times its length if less",
         "parsers.oversized_heads",
         "message heads truncated",
         LimitMark::Time,

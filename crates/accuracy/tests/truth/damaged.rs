@@ -179,6 +179,7 @@ fn damaged_bytes_are_discarded_where_checksums_are_verified() {
     check_verified(in_repository("shop/in.pcap"), "memcached");
     check_verified(in_repository("postgresql/in.pcap"), "postgresql");
     check_verified(in_repository("mongodb/in.pcap"), "mongodb");
+    check_verified(in_repository("cassandra/in.pcap"), "cassandra");
     check_verified(in_repository("kafka/in.pcap"), "kafka");
     check_verified(in_repository("redis/in.pcap"), "redis");
     check_verified(in_repository("nfs/in.pcap"), "nfs");
@@ -270,6 +271,11 @@ fn memcached_of_the_shop() {
 #[test]
 fn mongodb() {
     check(in_repository("mongodb/in.pcap"), "mongodb");
+}
+
+#[test]
+fn cassandra() {
+    check(in_repository("cassandra/in.pcap"), "cassandra");
 }
 
 #[test]

@@ -17,6 +17,8 @@ const QUERIES: [&str; 13] = [
     "PARSE postgresql",
     "PARSE memcached",
     "PARSE mongodb",
+    // Prepared statements are shared by the connections of a worker.
+    "PARSE cassandra PROCESS (group-count: group=command, error, quality)",
     // Names of topics are shared by the connections of a worker.
     "PARSE kafka PROCESS (group-count: group=api, error, quality)",
     "PARSE redis",

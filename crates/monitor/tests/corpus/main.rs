@@ -3,6 +3,7 @@
 
 mod accounting;
 mod applications;
+mod cassandra;
 mod clock;
 mod damage;
 mod dns;

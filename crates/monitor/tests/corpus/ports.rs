@@ -14,6 +14,7 @@ const USUAL: &[u16] = &[
 /// Folders, and the parser for most of their captures.
 const READ: &[(&str, &str)] = &[
     ("captures/dns", "dns"),
+    ("captures/cassandra", "cassandra"),
     ("captures/http", "http"),
     ("captures/kafka", "kafka"),
     ("captures/memcached", "memcached"),

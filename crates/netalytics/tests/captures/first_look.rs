@@ -433,6 +433,7 @@ fn tables_keep_identifying_columns() {
             ("memcached", &["ts", "client_ip", "command", "cache_key"]),
             ("redis", &["ts", "client_ip", "command", "key"]),
             ("mongodb", &["ts", "client_ip", "fingerprint"]),
+            ("cassandra", &["ts", "client_ip", "fingerprint"]),
             ("kafka", &["ts", "client_ip", "api", "topic"]),
             ("dns", &["ts", "client_ip", "query_name", "response_code"]),
             ("nfs", &["ts", "client_ip", "procedure", "name"]),

@@ -2,6 +2,8 @@
 //! log or tshark. Those of HTTP/2, Kafka, and TLS are in `judged/`; others are here and in
 //! `captures.rs`.
 
+#[path = "judged/cassandra.rs"]
+mod cassandra;
 #[path = "judged/encrypted.rs"]
 mod encrypted;
 #[path = "judged/http2.rs"]
@@ -105,6 +107,12 @@ const JUDGED: &[Judged] = &[
         "mongodb",
         "client.jsonl",
         mongodb_commands_are_those_of_the_driver,
+    ),
+    (
+        "cassandra",
+        "cassandra",
+        "client.jsonl",
+        cassandra_requests_are_those_of_the_driver,
     ),
     (
         "kafka",

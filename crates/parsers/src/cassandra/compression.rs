@@ -63,11 +63,7 @@ pub struct DecompressedBody {
 
 /// Decompresses up to `max` bytes of a body, of which `input` are the first bytes or all. Without a known algorithm, the one that gives
 /// the length that the body states; of the first bytes of a body that is not possible.
-pub fn body(
-    known: Option<CqlCompression>,
-    input: &[u8],
-    max: usize,
-) -> Option<DecompressedBody> {
+pub fn body(known: Option<CqlCompression>, input: &[u8], max: usize) -> Option<DecompressedBody> {
     let of = |algorithm: CqlCompression| {
         let mut bytes = Vec::new();
         let length = algorithm.decompress(input, max, &mut bytes)?;

@@ -94,24 +94,27 @@ impl CqlConnection {
         if let Some(inner) = &inner {
             self.compression = Some(inner.algorithm);
         }
-        if let Some(algorithm) = self.compression.filter(|_| inner.is_some() || self.has_compressed_frames) {
+        if let Some(algorithm) = self
+            .compression
+            .filter(|_| inner.is_some() || self.has_compressed_frames)
+        {
             digest.set(DigestNumber::Compression, algorithm as u8);
         }
         reading.contents = match body {
             None => MessageContents::Unknown,
             Some((body, is_cut)) => {
-                let is_whole = match direction {
+                let (is_whole, is_limited) = match direction {
                     Direction::ClientToServer => {
                         self.read_request(header, body, digest, statements)
                     }
                     Direction::ServerToClient => {
-                        self.read_response(header, body, digest, statements)
+                        (self.read_response(header, body, digest, statements), false)
                     }
                 };
-                match (is_whole, is_cut) {
-                    (true, _) => MessageContents::Whole,
-                    (false, true) => MessageContents::Limited,
-                    (false, false) => MessageContents::Unknown,
+                match (is_whole, is_cut || is_limited) {
+                    (true, _) if !is_limited => MessageContents::Whole,
+                    (_, true) => MessageContents::Limited,
+                    _ => MessageContents::Unknown,
                 }
             }
         };
@@ -127,7 +130,7 @@ impl CqlConnection {
         body: &[u8],
         digest: &mut MessageDigest,
         statements: Option<&PreparedTexts>,
-    ) -> bool {
+    ) -> (bool, bool) {
         let facts = request::read(header, body, digest);
         if header.opcode == STARTUP {
             self.compression = facts.compression.and_then(CqlCompression::of);
@@ -143,8 +146,9 @@ impl CqlConnection {
         {
             digest.set_text(DigestText::Keyspace, keyspace);
         }
-        self.begin_stream(header, digest, facts.is_whole);
-        facts.is_whole
+        let is_known = facts.is_whole && !facts.is_limited;
+        self.begin_stream(header, digest, is_known);
+        (facts.is_whole, facts.is_limited)
     }
 
     /// Records the use of a stream. A response to an earlier use may still come: what it prepares is not learned.
@@ -190,7 +194,10 @@ impl CqlConnection {
         }
         let preparing = self.end_stream(header.stream);
         let kind = digest.number(DigestNumber::Kind);
-        match (header.opcode, kind.and_then(|kind| u32::try_from(kind).ok())) {
+        match (
+            header.opcode,
+            kind.and_then(|kind| u32::try_from(kind).ok()),
+        ) {
             (RESULT, Some(SET_KEYSPACE)) => {
                 self.keyspace = digest.text(DigestText::Keyspace).map(Into::into);
             }

@@ -106,18 +106,14 @@ impl FrameLane {
     }
 
     /// Position in the envelopes of an acknowledgment of this direction.
-    pub fn inner_of(&mut self, ack: TcpSeq) -> Option<TcpSeq> {
-        let reached = |end: &(TcpSeq, TcpSeq)| ack.distance(end.0) >= 0;
-        while self.ends.get(1).is_some_and(reached) {
-            self.ends.pop_front();
+    pub fn inner_of(&self, ack: TcpSeq) -> Option<TcpSeq> {
+        let reached = |end: &&(TcpSeq, TcpSeq)| ack.distance(end.0) >= 0;
+        if let Some(end) = self.ends.iter().rev().find(reached) {
+            return Some(end.1);
         }
+        // In front of the first frame, both positions are the same.
         let first = self.ends.front()?;
-        if reached(first) {
-            Some(first.1)
-        } else {
-            // An acknowledgment before the first frame has the same position in both.
-            (first.0 == first.1).then_some(ack)
-        }
+        (first.0 == first.1).then_some(ack)
     }
 
     /// Notes that a frame ends at `seq`.
@@ -344,11 +340,14 @@ impl FrameLane {
         let held = std::mem::take(&mut self.held);
         let marks = std::mem::take(&mut self.marks);
         let ends = marks.iter().skip(1).map(|mark| mark.0).chain([held.len()]);
-        let segments = marks.iter().zip(ends).map(|((from, ts, place), to)| HeldSegment {
-            bytes: held[*from..to].to_vec(),
-            ts: *ts,
-            place: *place,
-        });
+        let segments = marks
+            .iter()
+            .zip(ends)
+            .map(|((from, ts, place), to)| HeldSegment {
+                bytes: held[*from..to].to_vec(),
+                ts: *ts,
+                place: *place,
+            });
         FrameStep::Found(segments.collect())
     }
 

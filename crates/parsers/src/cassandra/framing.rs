@@ -8,9 +8,7 @@ use super::frames::{FrameContents, FrameLane, FrameStep};
 use super::header::{EnvelopeHeader, FRAMED_VERSION, HEADER};
 use super::recognition::{Evidence, evidence, frame_evidence};
 use crate::request_response::RequestResponseParser;
-use crate::{
-    Direction, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment,
-};
+use crate::{Direction, ParserOutput, StreamEnd, StreamGap, StreamParser, StreamSegment};
 
 /// Whether envelopes are in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,13 +137,9 @@ impl CassandraParser {
     }
 
     /// The acknowledgment of a segment, as a position in the other side's envelopes.
-    fn inner_ack(
-        &mut self,
-        direction: Direction,
-        segment: StreamSegment<'_>,
-    ) -> Option<wire::TcpSeq> {
+    fn inner_ack(&self, direction: Direction, segment: StreamSegment<'_>) -> Option<wire::TcpSeq> {
         let ack = segment.place.ack?;
-        match &mut self.lanes[1 - direction as usize] {
+        match &self.lanes[1 - direction as usize] {
             LaneFraming::Frames(frames) => frames.inner_of(ack),
             _ => Some(ack),
         }

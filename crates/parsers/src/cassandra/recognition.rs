@@ -10,6 +10,7 @@ use super::compression;
 use super::frame_header::{FrameHeader, FrameHeaderRead};
 use super::header::{
     COMPRESSED, EnvelopeHeader, FRAMED_VERSION, HEADER, TRACED, WITH_PAYLOAD, WITH_WARNINGS,
+    is_version,
 };
 use crate::block_compression::lz4;
 use crate::{Direction, ProbeContext, ProbeResult};
@@ -35,13 +36,15 @@ pub fn evidence(direction: Direction, bytes: &[u8]) -> Option<Evidence> {
     let header = match EnvelopeHeader::read(bytes) {
         Some(header) => header,
         None => {
-            let mut start = [0; HEADER];
-            start[..bytes.len()].copy_from_slice(bytes);
             let is_version = bytes.first().is_none_or(|first| {
                 let is_response = direction == Direction::ServerToClient;
-                super::header::is_version(first & 0x7f) && (first & 0x80 != 0) == is_response
+                is_version(first & 0x7f) && (first & 0x80 != 0) == is_response
             });
-            return if is_version { None } else { Some(Evidence::None) };
+            return if is_version {
+                None
+            } else {
+                Some(Evidence::None)
+            };
         }
     };
     if !header.is_of(direction) {
@@ -51,28 +54,36 @@ pub fn evidence(direction: Direction, bytes: &[u8]) -> Option<Evidence> {
     let here = &bytes[HEADER..bytes.len().min(HEADER + length)];
     if length == 0 {
         let is_empty = matches!(header.opcode, OPTIONS | READY);
-        return Some(if is_empty { Evidence::Header } else { Evidence::None });
+        return Some(if is_empty {
+            Evidence::Header
+        } else {
+            Evidence::None
+        });
     }
     let found = if header.flags & COMPRESSED != 0 && header.opcode != STARTUP {
         if here.len() < length.min(16) {
             return None;
         }
-        let inner = compression::body(None, here, INNER_BYTES);
+        let inner = compression::body(None, here, usize::MAX);
         let is_short = here.len() < length;
         match inner {
-            Some(inner) => fits(header, &inner.bytes, inner.bytes.len()),
+            Some(inner) => Some(fits(header, &inner.bytes, inner.bytes.len()).unwrap_or(false)),
             // The first bytes of a body do not tell the algorithm.
-            None if is_short => [compression::CqlCompression::Lz4, compression::CqlCompression::Snappy]
-                .into_iter()
-                .find_map(|algorithm| {
-                    let inner = compression::body(Some(algorithm), here, INNER_BYTES)?;
-                    Some(fits(header, &inner.bytes, usize::MAX)).filter(|found| *found == Some(true))
-                })
-                .unwrap_or(Some(false)),
+            None if is_short => [
+                compression::CqlCompression::Lz4,
+                compression::CqlCompression::Snappy,
+            ]
+            .into_iter()
+            .find_map(|algorithm| {
+                let inner = compression::body(Some(algorithm), here, INNER_BYTES)?;
+                Some(fits(header, &inner.bytes, usize::MAX)).filter(|found| *found == Some(true))
+            })
+            .unwrap_or(Some(false)),
             None => Some(false),
         }
     } else {
-        fits(header, here, length)
+        let is_whole = here.len() == length;
+        fits(header, here, length).or(is_whole.then_some(false))
     };
     found.map(|fits| if fits { Evidence::Body } else { Evidence::None })
 }
@@ -216,8 +227,7 @@ pub fn frame_evidence(direction: Direction, bytes: &[u8]) -> Option<bool> {
                 payload
             };
             let envelope = EnvelopeHeader::read(inner)?;
-            let is_right = envelope.version == FRAMED_VERSION && envelope.is_of(direction);
-            Some(is_right || !header.is_self_contained)
+            Some(envelope.version == FRAMED_VERSION && envelope.is_of(direction))
         }
     }
 }

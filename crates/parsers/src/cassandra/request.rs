@@ -26,6 +26,8 @@ pub struct RequestFacts<'a> {
     pub prepared: Option<&'a [u8]>,
     /// Name of the compression in STARTUP.
     pub compression: Option<&'a [u8]>,
+    /// A statement is longer than what is stored of it.
+    pub is_limited: bool,
     /// Everything was read.
     pub is_whole: bool,
 }
@@ -61,11 +63,11 @@ fn fields<'a>(
             }
         }
         QUERY => {
-            statement(reader, digest)?;
+            statement(reader, digest, facts)?;
             parameters(header, reader, digest)?;
         }
         PREPARE => {
-            statement(reader, digest)?;
+            statement(reader, digest, facts)?;
             if header.has_int_flags() && !reader.rest().is_empty() {
                 let flags = reader.int()?;
                 if flags & PREPARE_KEYSPACE != 0 {
@@ -87,7 +89,11 @@ fn fields<'a>(
 }
 
 /// The text of a statement, also if only its first bytes are there.
-fn statement(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
+fn statement(
+    reader: &mut BodyReader<'_>,
+    digest: &mut MessageDigest,
+    facts: &mut RequestFacts<'_>,
+) -> Option<()> {
     let mut ahead = *reader;
     let length = ahead.int()? as usize;
     let here = &ahead.rest()[..length.min(ahead.rest().len())];
@@ -95,8 +101,9 @@ fn statement(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<
         .rev()
         .find(|end| here.get(*end).is_none_or(|byte| byte & 0xc0 != 0x80))?;
     digest.set_text(DigestText::Statement, &here[..end]);
+    facts.is_limited |= end < length;
     reader.long_string()?;
-    (end == length).then_some(())
+    Some(())
 }
 
 /// Query parameters: consistency, values, page, serial consistency, and keyspace.
@@ -164,10 +171,9 @@ fn batch<'a>(
     digest.set(DigestNumber::BatchType, reader.byte()?);
     let count = reader.short()?;
     digest.set(DigestNumber::Statements, count);
-    let mut is_cut = false;
     for number in 0..count {
         match (reader.byte()?, number) {
-            (0, 0) => is_cut = statement(reader, digest).is_none(),
+            (0, 0) => statement(reader, digest, facts)?,
             (0, _) => drop(reader.long_string()?),
             (_, 0) => facts.prepared = Some(reader.string()?),
             _ => drop(reader.string()?),
@@ -176,6 +182,5 @@ fn batch<'a>(
     }
     digest.set(DigestNumber::Consistency, reader.short()?);
     let flags = flags(header, reader)?;
-    rest_of_parameters(flags, reader, digest)?;
-    (!is_cut).then_some(())
+    rest_of_parameters(flags, reader, digest)
 }

@@ -167,10 +167,7 @@ fn table(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> 
 /// Metadata of rows, and their number.
 fn rows(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
     let flags = metadata(reader, digest, false)?;
-    digest.set(
-        DigestNumber::MorePages,
-        u8::from(flags & MORE_PAGES != 0),
-    );
+    digest.set(DigestNumber::MorePages, u8::from(flags & MORE_PAGES != 0));
     digest.set(DigestNumber::Rows, reader.int()?);
     Some(())
 }

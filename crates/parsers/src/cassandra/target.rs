@@ -88,7 +88,7 @@ fn behind<'a>(
     reader.next()
 }
 
-/// The next part that is none of `keywords`.
+/// The next part, without any of `keywords`.
 fn optional<'a>(
     reader: &mut impl Iterator<Item = SqlPart<'a>>,
     keywords: &[&[u8]],
@@ -114,26 +114,39 @@ mod tests {
     #[test]
     fn targets_of_statements() {
         for (cql, expected) in [
-            ("SELECT * FROM shop.orders WHERE id = 1", "SELECT shop orders"),
+            (
+                "SELECT * FROM shop.orders WHERE id = 1",
+                "SELECT shop orders",
+            ),
             ("select json a, from_x from Orders", "SELECT - orders"),
-            ("INSERT INTO \"Shop\".\"Odd name\" (a) VALUES (1)", "INSERT Shop Odd name"),
+            (
+                "INSERT INTO \"Shop\".\"Odd name\" (a) VALUES (1)",
+                "INSERT Shop Odd name",
+            ),
             ("UPDATE t USING TTL 5 SET a = 'x'", "UPDATE - t"),
             ("DELETE a FROM t WHERE b = 'from'", "DELETE - t"),
             ("TRUNCATE TABLE a.t", "TRUNCATE a t"),
             ("TRUNCATE t", "TRUNCATE - t"),
             ("USE \"Shop\"", "USE Shop -"),
-            ("CREATE TABLE IF NOT EXISTS a.b (c int PRIMARY KEY)", "CREATE a b"),
+            (
+                "CREATE TABLE IF NOT EXISTS a.b (c int PRIMARY KEY)",
+                "CREATE a b",
+            ),
             ("CREATE KEYSPACE IF NOT EXISTS k WITH x = {}", "CREATE k -"),
             ("DROP INDEX i", "DROP - -"),
-            ("BEGIN BATCH INSERT INTO t (a) VALUES (1) APPLY BATCH", "BATCH - -"),
+            (
+                "BEGIN BATCH INSERT INTO t (a) VALUES (1) APPLY BATCH",
+                "BATCH - -",
+            ),
             ("-- note\nSELECT a FROM t", "SELECT - t"),
             ("SELECT", "SELECT - -"),
             ("", " - -"),
         ] {
             let found = target(cql.as_bytes());
             let name = |name: &Option<Vec<u8>>| {
-                name.as_ref()
-                    .map_or("-".to_owned(), |name| String::from_utf8_lossy(name).into_owned())
+                name.as_ref().map_or("-".to_owned(), |name| {
+                    String::from_utf8_lossy(name).into_owned()
+                })
             };
             let operation = String::from_utf8_lossy(&found.operation).into_owned();
             let text = [operation, name(&found.keyspace), name(&found.table)].join(" ");

@@ -72,7 +72,8 @@ pub fn cql_literal_end(cql: &[u8], at: usize) -> Option<usize> {
         return (length == UUID || rest[UUID] == b'-').then_some(at + UUID);
     }
     let word = rest.split(|b| !b.is_ascii_alphanumeric()).next()?;
-    let is_blob = matches!(word, [b'0', b'x' | b'X', hex @ ..] if hex.iter().all(u8::is_ascii_hexdigit));
+    let is_blob =
+        matches!(word, [b'0', b'x' | b'X', hex @ ..] if hex.iter().all(u8::is_ascii_hexdigit));
     (is_blob || is_duration(word)).then_some(at + word.len())
 }
 
@@ -82,11 +83,16 @@ const UUID: usize = 36;
 /// Whether a word is a duration: numbers with units, as `12h30m`.
 fn is_duration(word: &[u8]) -> bool {
     const UNITS: [&[u8]; 9] = [b"y", b"mo", b"w", b"d", b"h", b"m", b"s", b"ms", b"us"];
-    let is_unit = |unit: &[u8]| unit.eq_ignore_ascii_case(b"ns") || UNITS.iter().any(|of| of.eq_ignore_ascii_case(unit));
+    let is_unit = |unit: &[u8]| {
+        unit.eq_ignore_ascii_case(b"ns") || UNITS.iter().any(|of| of.eq_ignore_ascii_case(unit))
+    };
     let mut rest = word;
     while !rest.is_empty() {
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-        let letters = rest[digits..].iter().take_while(|b| b.is_ascii_alphabetic()).count();
+        let letters = rest[digits..]
+            .iter()
+            .take_while(|b| b.is_ascii_alphabetic())
+            .count();
         if digits == 0 || !is_unit(&rest[digits..digits + letters]) {
             return false;
         }

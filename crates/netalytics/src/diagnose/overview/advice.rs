@@ -105,7 +105,7 @@ fn simple_failure(parser: &str) -> Option<&'static str> {
         "http" => Some("status >= 400"),
         "mysql_query" => Some("error_code != 0"),
         "postgresql" => Some("error_code is not null"),
-        "mongodb" | "kafka" => Some("ok = false"),
+        "mongodb" | "cassandra" | "kafka" => Some("ok = false"),
         _ => None,
     }
 }

@@ -1,0 +1,25 @@
+"""Counts the requests of client.jsonl by command, error, and compression, as query-requests.txt does:
+captures/cassandra/count.py < client.jsonl > expected-requests.jsonl"""
+import collections
+import json
+import sys
+
+ERRORS = {0x1000: "unavailable", 0x2000: "syntax_error", 0x2200: "invalid", 0x2400: "already_exists", 0x2500: "unprepared"}
+counts = collections.Counter()
+for line in sys.stdin:
+    row = json.loads(line)
+    command = row["message"].removesuffix("Message").lower()
+    # STARTUP is not compressed in versions 3 and 4, and precedes the frames of version 5.
+    compression = row["compression"] if command != "startup" else None
+    counts[command, ERRORS.get(row.get("error_code")), compression] += 1
+for (command, error, compression), count in sorted(counts.items(), key=lambda item: [(name is None, name) for name in item[0]]):
+    print(json.dumps({
+        "processor": "group-count",
+        "command": command,
+        "error": error,
+        "compression": compression,
+        "count": count,
+        "approximate": False,
+        "error_bound": None,
+        "lost": None,
+    }, separators=(",", ":")))
