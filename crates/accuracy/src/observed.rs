@@ -116,6 +116,7 @@ impl ObservedTuple {
             ts_end: batch.i64(common::TS_END).value(row),
             quality: batch.text(common::QUALITY).value(row).to_owned(),
             asked: find("push") != Some(&ObservedValue::Number(1))
+                && find("event").is_none()
                 && ["method", "command", "operation", "procedure", "api"]
                     .into_iter()
                     .any(|field| find(field).is_some()),

@@ -54,7 +54,7 @@ pub enum MessageContents {
     Whole,
     /// It is longer than what is held of it.
     Limited,
-    /// It contradicts its layout, or its compression is not known.
+    /// It contradicts its layout, or its compression or its prepared statement is not known.
     Unknown,
 }
 
@@ -146,9 +146,10 @@ impl CqlConnection {
         {
             digest.set_text(DigestText::Keyspace, keyspace);
         }
-        let is_known = facts.is_whole && !facts.is_limited;
-        self.begin_stream(header, digest, is_known);
-        (facts.is_whole, facts.is_limited)
+        let is_complete = facts.is_whole && !facts.is_limited;
+        self.begin_stream(header, digest, is_complete);
+        let is_resolved = facts.prepared.is_none() || known.is_some();
+        (facts.is_whole && is_resolved, facts.is_limited)
     }
 
     /// Records the use of a stream. A response to an earlier use may still come: what it prepares is not learned.

@@ -87,6 +87,10 @@ impl CassandraParser {
             }
             LaneFraming::Unknown => {
                 let framing = match self.framing {
+                    ConnectionFraming::Unknown if opens(direction, segment.bytes) => {
+                        *lane = LaneFraming::Opening(OpeningEnvelope::default());
+                        return 0;
+                    }
                     ConnectionFraming::Unknown => framing_of(direction, segment.bytes),
                     known => known,
                 };
@@ -241,6 +245,16 @@ impl OpeningEnvelope {
             ConnectionFraming::Unknown
         }
     }
+}
+
+/// Whether `bytes` begin with an envelope of version 5 without a frame: those in front of the frames.
+fn opens(direction: Direction, bytes: &[u8]) -> bool {
+    let is_envelope = matches!(
+        evidence(direction, bytes),
+        Some(Evidence::Body | Evidence::Header)
+    );
+    is_envelope
+        && EnvelopeHeader::read(bytes).is_some_and(|header| header.version == FRAMED_VERSION)
 }
 
 /// The framing of a connection of which `bytes` are a segment.
