@@ -38,7 +38,7 @@ use self::columns::{
     TRANSFER_TIME_NS,
 };
 use self::connection::{CqlConnection, MessageContents};
-use self::digest::DigestView;
+use self::digest::CqlDigestView;
 use self::header::{COMPRESSED, EnvelopeHeader, HEADER};
 use self::recognition::Evidence;
 
@@ -205,8 +205,8 @@ impl RequestResponseProtocol for CqlConnection {
         response: Option<MessageView<'_>>,
         w: &mut TupleWriter,
     ) {
-        let request = request.and_then(|message| DigestView::of(message.head));
-        let response = response.and_then(|message| DigestView::of(message.head));
+        let request = request.and_then(|message| CqlDigestView::of(message.head));
+        let response = response.and_then(|message| CqlDigestView::of(message.head));
         write::write(request, response, w);
     }
 }

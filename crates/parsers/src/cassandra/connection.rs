@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::codes::{EVENT, PREPARE, PREPARED, RESULT, SET_KEYSPACE, STARTUP};
 use super::compression::{self, CqlCompression};
-use super::digest::{DigestNumber, DigestText, MessageDigest};
+use super::digest::{CqlDigest, CqlNumber, CqlText};
 use super::header::{COMPRESSED, EnvelopeHeader, HEADER};
 use super::target::target;
 use super::{request, response};
@@ -21,8 +21,8 @@ const STREAMS_MAX: usize = 4096;
 /// A connection.
 #[derive(Default)]
 pub struct CqlConnection {
-    pub client: MessageReading,
-    pub server: MessageReading,
+    pub client: CqlMessageReading,
+    pub server: CqlMessageReading,
     /// From STARTUP, or found by decompression.
     pub compression: Option<CqlCompression>,
     /// Whether frames are compressed (version 5).
@@ -42,8 +42,8 @@ struct OutstandingStream {
 
 /// A message in progress.
 #[derive(Default)]
-pub struct MessageReading {
-    pub digest: MessageDigest,
+pub struct CqlMessageReading {
+    pub digest: CqlDigest,
     pub contents: MessageContents,
 }
 
@@ -98,7 +98,7 @@ impl CqlConnection {
             .compression
             .filter(|_| inner.is_some() || self.has_compressed_frames)
         {
-            digest.set(DigestNumber::Compression, algorithm as u8);
+            digest.set(CqlNumber::Compression, algorithm as u8);
         }
         reading.contents = match body {
             None => MessageContents::Unknown,
@@ -128,7 +128,7 @@ impl CqlConnection {
         &mut self,
         header: EnvelopeHeader,
         body: &[u8],
-        digest: &mut MessageDigest,
+        digest: &mut CqlDigest,
         statements: Option<&PreparedTexts>,
     ) -> (bool, bool) {
         let facts = request::read(header, body, digest);
@@ -140,11 +140,11 @@ impl CqlConnection {
             .and_then(|id| statements.and_then(|statements| statements.find(id)));
         if let Some(known) = &known {
             state_prepared(known, digest);
-        } else if digest.text(DigestText::Statement).is_some()
-            && digest.text(DigestText::Keyspace).is_none()
+        } else if digest.text(CqlText::Statement).is_some()
+            && digest.text(CqlText::Keyspace).is_none()
             && let Some(keyspace) = &self.keyspace
         {
-            digest.set_text(DigestText::Keyspace, keyspace);
+            digest.set_text(CqlText::Keyspace, keyspace);
         }
         let is_complete = facts.is_whole && !facts.is_limited;
         self.begin_stream(header, digest, is_complete);
@@ -153,8 +153,8 @@ impl CqlConnection {
     }
 
     /// Records the use of a stream. A response to an earlier use may still come: what it prepares is not learned.
-    fn begin_stream(&mut self, header: EnvelopeHeader, digest: &MessageDigest, is_whole: bool) {
-        let statement = digest.text(DigestText::Statement).unwrap_or_default();
+    fn begin_stream(&mut self, header: EnvelopeHeader, digest: &CqlDigest, is_whole: bool) {
+        let statement = digest.text(CqlText::Statement).unwrap_or_default();
         let is_new = !self.is_outstanding(header.stream);
         let is_learned = is_new
             && header.opcode == PREPARE
@@ -165,7 +165,7 @@ impl CqlConnection {
             self.preparing_bytes += statement.len();
             Box::new(PreparedText {
                 text: statement.into(),
-                keyspace: digest.text(DigestText::Keyspace).map(Into::into),
+                keyspace: digest.text(CqlText::Keyspace).map(Into::into),
                 table: None,
             })
         });
@@ -186,7 +186,7 @@ impl CqlConnection {
         &mut self,
         header: EnvelopeHeader,
         body: &[u8],
-        digest: &mut MessageDigest,
+        digest: &mut CqlDigest,
         statements: Option<&PreparedTexts>,
     ) -> bool {
         let facts = response::read(header, body, digest);
@@ -194,13 +194,13 @@ impl CqlConnection {
             return facts.is_whole;
         }
         let preparing = self.end_stream(header.stream);
-        let kind = digest.number(DigestNumber::Kind);
+        let kind = digest.number(CqlNumber::Kind);
         match (
             header.opcode,
             kind.and_then(|kind| u32::try_from(kind).ok()),
         ) {
             (RESULT, Some(SET_KEYSPACE)) => {
-                self.keyspace = digest.text(DigestText::Keyspace).map(Into::into);
+                self.keyspace = digest.text(CqlText::Keyspace).map(Into::into);
             }
             (RESULT, Some(PREPARED)) => {
                 if let (Some(mut statement), Some(id), Some(statements)) =
@@ -208,10 +208,10 @@ impl CqlConnection {
                 {
                     let of = |text| digest.text(text).map(Into::into);
                     let named = target(&statement.text);
-                    statement.keyspace = of(DigestText::Keyspace)
+                    statement.keyspace = of(CqlText::Keyspace)
                         .or(named.keyspace.map(Into::into))
                         .or(statement.keyspace);
-                    statement.table = of(DigestText::Table).or(named.table.map(Into::into));
+                    statement.table = of(CqlText::Table).or(named.table.map(Into::into));
                     statements.learn(id, *statement);
                 }
             }
@@ -232,12 +232,12 @@ impl CqlConnection {
     }
 }
 
-fn state_prepared(known: &Arc<PreparedText>, digest: &mut MessageDigest) {
-    digest.set_text(DigestText::Statement, &known.text);
+fn state_prepared(known: &Arc<PreparedText>, digest: &mut CqlDigest) {
+    digest.set_text(CqlText::Statement, &known.text);
     if let Some(keyspace) = &known.keyspace {
-        digest.set_text(DigestText::Keyspace, keyspace);
+        digest.set_text(CqlText::Keyspace, keyspace);
     }
     if let Some(table) = &known.table {
-        digest.set_text(DigestText::Table, table);
+        digest.set_text(CqlText::Table, table);
     }
 }

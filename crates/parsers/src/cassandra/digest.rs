@@ -6,7 +6,7 @@ use super::header::{EnvelopeHeader, HEADER};
 
 /// Numbers of a message; for each message those of its kind are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DigestNumber {
+pub enum CqlNumber {
     /// 0 LZ4, 1 Snappy.
     Compression,
     Consistency,
@@ -25,11 +25,11 @@ pub enum DigestNumber {
     Required,
 }
 
-const NUMBERS: usize = DigestNumber::Required as usize + 1;
+const NUMBERS: usize = CqlNumber::Required as usize + 1;
 
 /// Texts of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DigestText {
+pub enum CqlText {
     Statement,
     Keyspace,
     Table,
@@ -39,7 +39,7 @@ pub enum DigestText {
     Event,
 }
 
-const TEXTS: usize = DigestText::Event as usize + 1;
+const TEXTS: usize = CqlText::Event as usize + 1;
 /// Length of the stored form without texts: the header of the envelope, numbers, and lengths of texts.
 const FIXED: usize = HEADER + 8 * NUMBERS + 4 * TEXTS;
 /// A number or length that is not known.
@@ -48,14 +48,14 @@ const NO_TEXT: u32 = u32::MAX;
 
 /// The fields of a message in progress.
 #[derive(Default)]
-pub struct MessageDigest {
+pub struct CqlDigest {
     header: [u8; HEADER],
     numbers: [Option<u64>; NUMBERS],
     bytes: Vec<u8>,
     texts: [Option<Range<usize>>; TEXTS],
 }
 
-impl MessageDigest {
+impl CqlDigest {
     /// Begins a message with this header.
     pub fn begin(&mut self, header: &[u8; HEADER]) {
         self.header = *header;
@@ -64,21 +64,21 @@ impl MessageDigest {
         self.texts = [const { None }; TEXTS];
     }
 
-    pub fn set(&mut self, of: DigestNumber, value: impl Into<u64>) {
+    pub fn set(&mut self, of: CqlNumber, value: impl Into<u64>) {
         self.numbers[of as usize] = Some(value.into());
     }
 
-    pub fn set_text(&mut self, of: DigestText, text: &[u8]) {
+    pub fn set_text(&mut self, of: CqlText, text: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);
         self.texts[of as usize] = Some(start..self.bytes.len());
     }
 
-    pub fn number(&self, of: DigestNumber) -> Option<u64> {
+    pub fn number(&self, of: CqlNumber) -> Option<u64> {
         self.numbers[of as usize]
     }
 
-    pub fn text(&self, of: DigestText) -> Option<&[u8]> {
+    pub fn text(&self, of: CqlText) -> Option<&[u8]> {
         Some(&self.bytes[self.texts[of as usize].clone()?])
     }
 
@@ -101,11 +101,11 @@ impl MessageDigest {
 
 /// A stored message.
 #[derive(Clone, Copy)]
-pub struct DigestView<'a>(&'a [u8]);
+pub struct CqlDigestView<'a>(&'a [u8]);
 
-impl<'a> DigestView<'a> {
-    pub fn of(kept: &'a [u8]) -> Option<DigestView<'a>> {
-        (kept.len() >= FIXED).then_some(DigestView(kept))
+impl<'a> CqlDigestView<'a> {
+    pub fn of(kept: &'a [u8]) -> Option<CqlDigestView<'a>> {
+        (kept.len() >= FIXED).then_some(CqlDigestView(kept))
     }
 
     /// Its header.
@@ -113,7 +113,7 @@ impl<'a> DigestView<'a> {
         EnvelopeHeader::read(self.0)
     }
 
-    pub fn number(self, of: DigestNumber) -> Option<u64> {
+    pub fn number(self, of: CqlNumber) -> Option<u64> {
         let bytes = self.0.get(HEADER + 8 * of as usize..)?.first_chunk()?;
         Some(u64::from_le_bytes(*bytes)).filter(|number| *number != NONE)
     }
@@ -125,7 +125,7 @@ impl<'a> DigestView<'a> {
         Some(length as usize)
     }
 
-    pub fn text(self, of: DigestText) -> Option<&'a [u8]> {
+    pub fn text(self, of: CqlText) -> Option<&'a [u8]> {
         let length = self.length(of as usize)?;
         let before: usize = (0..of as usize).filter_map(|text| self.length(text)).sum();
         self.0.get(FIXED + before..)?.get(..length)

@@ -42,7 +42,7 @@ pub enum FrameStep<'a> {
     /// The bytes are no frame; the position of the next is searched for.
     Broken(StreamGap),
     /// The next frame was found: its bytes are to be read again.
-    Found(Vec<HeldSegment>),
+    Found(Vec<SearchedSegment>),
 }
 
 /// Bytes of envelopes.
@@ -53,7 +53,7 @@ pub struct FrameContents<'a> {
 }
 
 /// A segment held while a frame is searched for.
-pub struct HeldSegment {
+pub struct SearchedSegment {
     pub bytes: Vec<u8>,
     pub ts: Timestamp,
     pub place: StreamPlace,
@@ -78,6 +78,8 @@ pub struct FrameLane {
     ends: VecDeque<(TcpSeq, TcpSeq)>,
     /// Bytes since the last frame while one is searched for.
     missing: u64,
+    /// Captured bytes that were not read, since the last call of [`FrameLane::take_skipped`].
+    skipped: u64,
 }
 
 impl FrameLane {
@@ -97,12 +99,18 @@ impl FrameLane {
             inner: seq,
             ends: VecDeque::from([(seq, seq)]),
             missing: 0,
+            skipped: 0,
         }
     }
 
     /// Whether frames may be compressed; `None` before the first.
     pub fn is_compressed(&self) -> Option<bool> {
         self.is_compressed
+    }
+
+    /// Number of captured bytes that were not read, since the last call.
+    pub fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped)
     }
 
     /// Position in the envelopes of an acknowledgment of this direction.
@@ -207,6 +215,7 @@ impl FrameLane {
             }
             FrameHeaderRead::Bad => {
                 self.missing = before as u64;
+                self.skipped += before as u64;
                 self.held.clear();
                 let gap = StreamGap {
                     seq: self.inner,
@@ -283,6 +292,7 @@ impl FrameLane {
                 ts: gap.ts,
             });
             self.part = FramePart::Skipped(header.payload - self.held.len() + TRAILER);
+            self.skipped += self.held.len() as u64;
             self.held.clear();
         }
         if let FramePart::Skipped(part) = self.part {
@@ -296,6 +306,7 @@ impl FrameLane {
         };
         if is_lost {
             self.missing += self.held.len() as u64 + left;
+            self.skipped += self.held.len() as u64;
             self.held.clear();
             self.marks.clear();
             self.part = FramePart::Lost;
@@ -343,7 +354,7 @@ impl FrameLane {
         let segments = marks
             .iter()
             .zip(ends)
-            .map(|((from, ts, place), to)| HeldSegment {
+            .map(|((from, ts, place), to)| SearchedSegment {
                 bytes: held[*from..to].to_vec(),
                 ts: *ts,
                 place: *place,
@@ -353,6 +364,7 @@ impl FrameLane {
 
     /// Removes the first `n` held bytes of a search.
     fn drop_held(&mut self, n: usize) {
+        self.skipped += n as u64;
         self.held.drain(..n);
         let behind = self.marks.partition_point(|mark| mark.0 <= n);
         self.marks.drain(..behind.saturating_sub(1));

@@ -199,6 +199,16 @@ impl CassandraParser {
         used
     }
 
+    /// Counts what was left out.
+    fn count(&mut self, direction: Direction, out: &mut ParserOutput<'_>) {
+        if let LaneFraming::Frames(frames) = &mut self.lanes[direction as usize] {
+            out.counters.skipped_bytes += frames.take_skipped();
+        }
+        if let Some(names) = out.names {
+            out.counters.evicted_statements += names.statements.take_evicted();
+        }
+    }
+
     fn on_segment(
         &mut self,
         direction: Direction,
@@ -283,9 +293,7 @@ impl StreamParser for CassandraParser {
     ) {
         self.begin(out);
         self.on_segment(direction, segment, out);
-        if let Some(names) = out.names {
-            out.counters.evicted_statements += names.statements.take_evicted();
-        }
+        self.count(direction, out);
     }
 
     fn on_gap(&mut self, direction: Direction, gap: StreamGap, out: &mut ParserOutput<'_>) {
@@ -309,6 +317,7 @@ impl StreamParser for CassandraParser {
                 self.inner.on_gap(direction, gap, out);
             }
         }
+        self.count(direction, out);
     }
 
     fn on_end(&mut self, direction: Direction, end: StreamEnd, out: &mut ParserOutput<'_>) {

@@ -2,7 +2,7 @@
 
 use super::body::BodyReader;
 use super::codes::{BATCH, EXECUTE, PREPARE, QUERY, STARTUP};
-use super::digest::{DigestNumber, DigestText, MessageDigest};
+use super::digest::{CqlDigest, CqlNumber, CqlText};
 use super::header::{EnvelopeHeader, WITH_PAYLOAD};
 
 /// Maximum stored length of a statement.
@@ -36,7 +36,7 @@ pub struct RequestFacts<'a> {
 pub fn read<'a>(
     header: EnvelopeHeader,
     body: &'a [u8],
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
 ) -> RequestFacts<'a> {
     let mut facts = RequestFacts::default();
     let mut reader = BodyReader::new(body);
@@ -47,7 +47,7 @@ pub fn read<'a>(
 fn fields<'a>(
     header: EnvelopeHeader,
     reader: &mut BodyReader<'a>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
     facts: &mut RequestFacts<'a>,
 ) -> Option<()> {
     if header.flags & WITH_PAYLOAD != 0 {
@@ -71,7 +71,7 @@ fn fields<'a>(
             if header.has_int_flags() && !reader.rest().is_empty() {
                 let flags = reader.int()?;
                 if flags & PREPARE_KEYSPACE != 0 {
-                    digest.set_text(DigestText::Keyspace, reader.string()?);
+                    digest.set_text(CqlText::Keyspace, reader.string()?);
                 }
             }
         }
@@ -91,7 +91,7 @@ fn fields<'a>(
 /// The text of a statement, also if only its first bytes are there.
 fn statement(
     reader: &mut BodyReader<'_>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
     facts: &mut RequestFacts<'_>,
 ) -> Option<()> {
     let mut ahead = *reader;
@@ -100,7 +100,7 @@ fn statement(
     let end = (0..=here.len().min(STATEMENT_BYTES_MAX))
         .rev()
         .find(|end| here.get(*end).is_none_or(|byte| byte & 0xc0 != 0x80))?;
-    digest.set_text(DigestText::Statement, &here[..end]);
+    digest.set_text(CqlText::Statement, &here[..end]);
     facts.is_limited |= end < length;
     reader.long_string()?;
     Some(())
@@ -110,18 +110,18 @@ fn statement(
 fn parameters(
     header: EnvelopeHeader,
     reader: &mut BodyReader<'_>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
 ) -> Option<()> {
-    digest.set(DigestNumber::Consistency, reader.short()?);
+    digest.set(CqlNumber::Consistency, reader.short()?);
     let flags = flags(header, reader)?;
     if flags & VALUES != 0 {
         values(reader, flags & NAMES != 0)?;
     }
     if flags & PAGE_SIZE != 0 {
-        digest.set(DigestNumber::PageSize, reader.int()?);
+        digest.set(CqlNumber::PageSize, reader.int()?);
     }
     if flags & PAGING_STATE != 0 {
-        digest.set(DigestNumber::Continues, 1u8);
+        digest.set(CqlNumber::Continues, 1u8);
         reader.skip_bytes()?;
     }
     rest_of_parameters(flags, reader, digest)
@@ -130,16 +130,16 @@ fn parameters(
 fn rest_of_parameters(
     flags: u32,
     reader: &mut BodyReader<'_>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
 ) -> Option<()> {
     if flags & SERIAL_CONSISTENCY != 0 {
-        digest.set(DigestNumber::SerialConsistency, reader.short()?);
+        digest.set(CqlNumber::SerialConsistency, reader.short()?);
     }
     if flags & TIMESTAMP != 0 {
         reader.take(8)?;
     }
     if flags & KEYSPACE != 0 {
-        digest.set_text(DigestText::Keyspace, reader.string()?);
+        digest.set_text(CqlText::Keyspace, reader.string()?);
     }
     Some(())
 }
@@ -165,12 +165,12 @@ fn values(reader: &mut BodyReader<'_>, are_named: bool) -> Option<()> {
 fn batch<'a>(
     header: EnvelopeHeader,
     reader: &mut BodyReader<'a>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
     facts: &mut RequestFacts<'a>,
 ) -> Option<()> {
-    digest.set(DigestNumber::BatchType, reader.byte()?);
+    digest.set(CqlNumber::BatchType, reader.byte()?);
     let count = reader.short()?;
-    digest.set(DigestNumber::Statements, count);
+    digest.set(CqlNumber::Statements, count);
     for number in 0..count {
         match (reader.byte()?, number) {
             (0, 0) => statement(reader, digest, facts)?,
@@ -180,7 +180,7 @@ fn batch<'a>(
         }
         values(reader, false)?;
     }
-    digest.set(DigestNumber::Consistency, reader.short()?);
+    digest.set(CqlNumber::Consistency, reader.short()?);
     let flags = flags(header, reader)?;
     rest_of_parameters(flags, reader, digest)
 }

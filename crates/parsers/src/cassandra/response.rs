@@ -5,7 +5,7 @@ use super::codes::{
     ALREADY_EXISTS, CAS_WRITE_UNKNOWN, ERROR, EVENT, PREPARED, READ_FAILURE, READ_TIMEOUT, RESULT,
     ROWS, SCHEMA_CHANGE, SET_KEYSPACE, UNAVAILABLE, WRITE_FAILURE, WRITE_TIMEOUT,
 };
-use super::digest::{DigestNumber, DigestText, MessageDigest};
+use super::digest::{CqlDigest, CqlNumber, CqlText};
 use super::header::{EnvelopeHeader, HEADER, TRACED, WITH_PAYLOAD, WITH_WARNINGS};
 
 /// Maximum length of the server's texts.
@@ -30,7 +30,7 @@ pub struct ResponseFacts<'a> {
 pub fn read<'a>(
     header: EnvelopeHeader,
     body: &'a [u8],
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
 ) -> ResponseFacts<'a> {
     let mut facts = ResponseFacts::default();
     let mut reader = BodyReader::new(body);
@@ -45,7 +45,7 @@ pub fn bytes_needed(header: EnvelopeHeader, bytes: &[u8]) -> Option<usize> {
         return None;
     }
     let mut reader = BodyReader::new(bytes.get(HEADER..)?);
-    let mut unused = MessageDigest::default();
+    let mut unused = CqlDigest::default();
     extras(header, &mut reader, &mut unused)?;
     if reader.int()? != ROWS {
         return None;
@@ -57,7 +57,7 @@ pub fn bytes_needed(header: EnvelopeHeader, bytes: &[u8]) -> Option<usize> {
 fn fields<'a>(
     header: EnvelopeHeader,
     reader: &mut BodyReader<'a>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
     facts: &mut ResponseFacts<'a>,
 ) -> Option<()> {
     extras(header, reader, digest)?;
@@ -66,10 +66,10 @@ fn fields<'a>(
         EVENT => event(reader, digest)?,
         RESULT => {
             let kind = reader.int()?;
-            digest.set(DigestNumber::Kind, kind);
+            digest.set(CqlNumber::Kind, kind);
             match kind {
                 ROWS => rows(reader, digest)?,
-                SET_KEYSPACE => digest.set_text(DigestText::Keyspace, reader.string()?),
+                SET_KEYSPACE => digest.set_text(CqlText::Keyspace, reader.string()?),
                 PREPARED => prepared(header, reader, digest, facts)?,
                 SCHEMA_CHANGE => {
                     reader.string()?;
@@ -87,10 +87,10 @@ fn fields<'a>(
 fn extras(
     header: EnvelopeHeader,
     reader: &mut BodyReader<'_>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
 ) -> Option<()> {
     if header.flags & TRACED != 0 {
-        digest.set_text(DigestText::Tracing, reader.take(16)?);
+        digest.set_text(CqlText::Tracing, reader.take(16)?);
     }
     if header.flags & WITH_WARNINGS != 0 {
         let mut warnings = Vec::new();
@@ -102,7 +102,7 @@ fn extras(
             warnings.extend_from_slice(shortened(warning));
             warnings.truncate(MESSAGE_BYTES_MAX);
         }
-        digest.set_text(DigestText::Warnings, &warnings);
+        digest.set_text(CqlText::Warnings, &warnings);
     }
     if header.flags & WITH_PAYLOAD != 0 {
         reader.skip_bytes_map()?;
@@ -114,20 +114,20 @@ fn shortened(text: &[u8]) -> &[u8] {
     &text[..text.len().min(MESSAGE_BYTES_MAX)]
 }
 
-fn error(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
+fn error(reader: &mut BodyReader<'_>, digest: &mut CqlDigest) -> Option<()> {
     let code = reader.int()?;
-    digest.set(DigestNumber::ErrorCode, code);
-    digest.set_text(DigestText::Message, shortened(reader.string()?));
+    digest.set(CqlNumber::ErrorCode, code);
+    digest.set_text(CqlText::Message, shortened(reader.string()?));
     match code {
         UNAVAILABLE => {
             reader.short()?;
-            digest.set(DigestNumber::Required, reader.int()?);
-            digest.set(DigestNumber::Received, reader.int()?);
+            digest.set(CqlNumber::Required, reader.int()?);
+            digest.set(CqlNumber::Received, reader.int()?);
         }
         WRITE_TIMEOUT | READ_TIMEOUT | READ_FAILURE | WRITE_FAILURE | CAS_WRITE_UNKNOWN => {
             reader.short()?;
-            digest.set(DigestNumber::Received, reader.int()?);
-            digest.set(DigestNumber::Required, reader.int()?);
+            digest.set(CqlNumber::Received, reader.int()?);
+            digest.set(CqlNumber::Required, reader.int()?);
         }
         ALREADY_EXISTS => table(reader, digest)?,
         _ => {}
@@ -135,10 +135,10 @@ fn error(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> 
     Some(())
 }
 
-fn event(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
+fn event(reader: &mut BodyReader<'_>, digest: &mut CqlDigest) -> Option<()> {
     let kind = reader.string()?;
     let change = reader.string()?;
-    digest.set_text(DigestText::Event, &[kind, b" ", change].concat());
+    digest.set_text(CqlText::Event, &[kind, b" ", change].concat());
     if kind == b"SCHEMA_CHANGE" {
         schema_change(reader, digest)?;
     }
@@ -146,38 +146,34 @@ fn event(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> 
 }
 
 /// The object that was changed.
-fn schema_change(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
+fn schema_change(reader: &mut BodyReader<'_>, digest: &mut CqlDigest) -> Option<()> {
     let target = reader.string()?;
-    digest.set_text(DigestText::Keyspace, reader.string()?);
+    digest.set_text(CqlText::Keyspace, reader.string()?);
     if target == b"TABLE" {
-        digest.set_text(DigestText::Table, reader.string()?);
+        digest.set_text(CqlText::Table, reader.string()?);
     }
     Some(())
 }
 
-fn table(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
+fn table(reader: &mut BodyReader<'_>, digest: &mut CqlDigest) -> Option<()> {
     let (keyspace, table) = (reader.string()?, reader.string()?);
-    digest.set_text(DigestText::Keyspace, keyspace);
+    digest.set_text(CqlText::Keyspace, keyspace);
     if !table.is_empty() {
-        digest.set_text(DigestText::Table, table);
+        digest.set_text(CqlText::Table, table);
     }
     Some(())
 }
 
 /// Metadata of rows, and their number.
-fn rows(reader: &mut BodyReader<'_>, digest: &mut MessageDigest) -> Option<()> {
+fn rows(reader: &mut BodyReader<'_>, digest: &mut CqlDigest) -> Option<()> {
     let flags = metadata(reader, digest, false)?;
-    digest.set(DigestNumber::MorePages, u8::from(flags & MORE_PAGES != 0));
-    digest.set(DigestNumber::Rows, reader.int()?);
+    digest.set(CqlNumber::MorePages, u8::from(flags & MORE_PAGES != 0));
+    digest.set(CqlNumber::Rows, reader.int()?);
     Some(())
 }
 
 /// Metadata of a result, or of the values of a prepared statement, which has indices of its partition key from version 4 on.
-fn metadata(
-    reader: &mut BodyReader<'_>,
-    digest: &mut MessageDigest,
-    has_indices: bool,
-) -> Option<u32> {
+fn metadata(reader: &mut BodyReader<'_>, digest: &mut CqlDigest, has_indices: bool) -> Option<u32> {
     let flags = reader.int()?;
     let columns = reader.int()?;
     if has_indices {
@@ -210,7 +206,7 @@ fn metadata(
 fn prepared<'a>(
     header: EnvelopeHeader,
     reader: &mut BodyReader<'a>,
-    digest: &mut MessageDigest,
+    digest: &mut CqlDigest,
     facts: &mut ResponseFacts<'a>,
 ) -> Option<()> {
     facts.prepared = Some(reader.string()?);

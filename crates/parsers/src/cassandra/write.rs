@@ -4,7 +4,7 @@ use tuple::TupleWriter;
 
 use super::codes::{self, BATCH, EVENT, PREPARE};
 use super::columns;
-use super::digest::{DigestNumber, DigestText, DigestView};
+use super::digest::{CqlDigestView, CqlNumber, CqlText};
 use super::target::{StatementTarget, target};
 use crate::sql::SqlDialect;
 use crate::sql::fingerprint::fingerprint_in;
@@ -15,18 +15,17 @@ const ALGORITHMS: [&str; 2] = ["lz4", "snappy"];
 
 /// Writes a tuple.
 pub fn write(
-    request: Option<DigestView<'_>>,
-    response: Option<DigestView<'_>>,
+    request: Option<CqlDigestView<'_>>,
+    response: Option<CqlDigestView<'_>>,
     w: &mut TupleWriter,
 ) {
     let messages = || [request, response].into_iter().flatten();
-    let first = |of: DigestNumber| messages().find_map(|message| message.number(of));
-    if let Some(header) = messages().find_map(DigestView::header) {
+    let first = |of: CqlNumber| messages().find_map(|message| message.number(of));
+    if let Some(header) = messages().find_map(CqlDigestView::header) {
         w.i64(columns::STREAM, header.stream.into());
         w.u64(columns::VERSION, header.version.into());
     }
-    if let Some(name) = first(DigestNumber::Compression).and_then(|of| ALGORITHMS.get(of as usize))
-    {
+    if let Some(name) = first(CqlNumber::Compression).and_then(|of| ALGORITHMS.get(of as usize)) {
         w.text(columns::COMPRESSION, name.as_bytes());
     }
     let asked = request.map_or_else(StatementTarget::default, |request| {
@@ -37,14 +36,14 @@ pub fn write(
     }
     let answered = |of| response.and_then(|response| response.text(of));
     let known = |of| request.and_then(|request| request.text(of));
-    let keyspace = answered(DigestText::Keyspace)
+    let keyspace = answered(CqlText::Keyspace)
         .or(asked.keyspace.as_deref())
-        .or(known(DigestText::Keyspace));
+        .or(known(CqlText::Keyspace));
     if let Some(keyspace) = keyspace {
         w.text(columns::KEYSPACE, keyspace);
     }
-    let table = answered(DigestText::Table)
-        .or(known(DigestText::Table))
+    let table = answered(CqlText::Table)
+        .or(known(CqlText::Table))
         .or(asked.table.as_deref());
     if let Some(table) = table {
         w.text(columns::TABLE, table);
@@ -52,37 +51,37 @@ pub fn write(
 }
 
 /// Writes the fields of a request; returns the target of its statement.
-fn write_request(request: DigestView<'_>, w: &mut TupleWriter) -> StatementTarget {
-    let number = |of: DigestNumber| request.number(of);
+fn write_request(request: CqlDigestView<'_>, w: &mut TupleWriter) -> StatementTarget {
+    let number = |of: CqlNumber| request.number(of);
     let opcode = request.header().map_or(0, |header| header.opcode);
     if let Some(command) = codes::command(opcode) {
         w.text(columns::COMMAND, command.as_bytes());
     }
-    let level = |of: DigestNumber| {
+    let level = |of: CqlNumber| {
         let level = u16::try_from(number(of)?).ok()?;
         codes::consistency(level)
     };
-    if let Some(level) = level(DigestNumber::Consistency) {
+    if let Some(level) = level(CqlNumber::Consistency) {
         w.text(columns::CONSISTENCY, level.as_bytes());
     }
-    if let Some(level) = level(DigestNumber::SerialConsistency) {
+    if let Some(level) = level(CqlNumber::SerialConsistency) {
         w.text(columns::SERIAL_CONSISTENCY, level.as_bytes());
     }
-    if let Some(size) = number(DigestNumber::PageSize) {
+    if let Some(size) = number(CqlNumber::PageSize) {
         w.u64(columns::PAGE_SIZE, size);
     }
-    if number(DigestNumber::Continues).is_some() {
+    if number(CqlNumber::Continues).is_some() {
         w.bool(columns::CONTINUES, true);
     }
-    let statements = number(DigestNumber::Statements);
+    let statements = number(CqlNumber::Statements);
     if let Some(statements) = statements {
         w.u64(columns::STATEMENTS, statements);
         w.text(columns::OPERATION, b"BATCH");
     }
-    if let Some(kind) = number(DigestNumber::BatchType).and_then(|kind| codes::batch(kind as u8)) {
+    if let Some(kind) = number(CqlNumber::BatchType).and_then(|kind| codes::batch(kind as u8)) {
         w.text(columns::BATCH_TYPE, kind.as_bytes());
     }
-    let Some(statement) = request.text(DigestText::Statement) else {
+    let Some(statement) = request.text(CqlText::Statement) else {
         return StatementTarget::default();
     };
     write_statement(statement, opcode, w)
@@ -115,45 +114,45 @@ fn write_statement(statement: &[u8], opcode: u8, w: &mut TupleWriter) -> Stateme
     named
 }
 
-fn write_response(response: DigestView<'_>, w: &mut TupleWriter) {
-    let number = |of: DigestNumber| response.number(of);
+fn write_response(response: CqlDigestView<'_>, w: &mut TupleWriter) {
+    let number = |of: CqlNumber| response.number(of);
     let opcode = response.header().map_or(0, |header| header.opcode);
     if opcode == EVENT {
         w.text(columns::COMMAND, b"event");
     } else {
-        let kind = number(DigestNumber::Kind).and_then(|kind| u32::try_from(kind).ok());
+        let kind = number(CqlNumber::Kind).and_then(|kind| u32::try_from(kind).ok());
         if let Some(name) = codes::result(opcode, kind) {
             w.text(columns::RESULT, name.as_bytes());
         }
         w.bool(columns::OK, opcode != codes::ERROR);
     }
-    if let Some(rows) = number(DigestNumber::Rows) {
+    if let Some(rows) = number(CqlNumber::Rows) {
         w.u64(columns::RETURNED_ROWS, rows);
     }
-    if let Some(more) = number(DigestNumber::MorePages) {
+    if let Some(more) = number(CqlNumber::MorePages) {
         w.bool(columns::MORE_PAGES, more != 0);
     }
     if opcode == codes::ERROR {
-        write_error(number(DigestNumber::ErrorCode), w);
+        write_error(number(CqlNumber::ErrorCode), w);
     }
     for (field, of) in [
-        (columns::RECEIVED, DigestNumber::Received),
-        (columns::REQUIRED, DigestNumber::Required),
+        (columns::RECEIVED, CqlNumber::Received),
+        (columns::REQUIRED, CqlNumber::Required),
     ] {
         if let Some(replicas) = number(of) {
             w.u64(field, replicas);
         }
     }
     for (field, of) in [
-        (columns::ERROR_MESSAGE, DigestText::Message),
-        (columns::WARNINGS, DigestText::Warnings),
-        (columns::EVENT, DigestText::Event),
+        (columns::ERROR_MESSAGE, CqlText::Message),
+        (columns::WARNINGS, CqlText::Warnings),
+        (columns::EVENT, CqlText::Event),
     ] {
         if let Some(text) = response.text(of) {
             w.text(field, text);
         }
     }
-    if let Some(id) = response.text(DigestText::Tracing) {
+    if let Some(id) = response.text(CqlText::Tracing) {
         w.text(columns::TRACING_ID, uuid(id).as_bytes());
     }
 }
