@@ -34,17 +34,16 @@ def send_and_log(self, msg, request_id, cb, *args, **kwargs):
         row["compression"] = compressions[id(self)] = msg.options.get("COMPRESSION")
 
     def log_response(response, *rest, **named):
-        row["seconds"] = time.perf_counter() - began
-        row["response"] = type(response).__name__
+        row["seconds"] = round(time.perf_counter() - began, 7)
         if isinstance(response, protocol.ResultMessage):
-            row["kind"] = response.kind
             row["rows"] = len(response.parsed_rows) if response.parsed_rows is not None else None
             row["more"] = response.paging_state is not None
             row["warnings"] = len(response.warnings or [])
             row["traced"] = str(response.trace_id) if response.trace_id else None
         if isinstance(response, protocol.ErrorMessage):
             row["error_code"] = response.code
-        print(json.dumps(row), file=log, flush=True)
+        known = {name: value for name, value in row.items() if value is not None}
+        print(json.dumps(known, separators=(",", ":")), file=log, flush=True)
         return cb(response, *rest, **named)
 
     return send(self, msg, request_id, log_response, *args, **kwargs)

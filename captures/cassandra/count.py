@@ -10,7 +10,7 @@ for line in sys.stdin:
     row = json.loads(line)
     command = row["message"].removesuffix("Message").lower()
     # STARTUP is not compressed in versions 3 and 4, and precedes the frames of version 5.
-    compression = row["compression"] if command != "startup" else None
+    compression = row.get("compression") if command != "startup" else None
     counts[command, ERRORS.get(row.get("error_code")), compression] += 1
 for (command, error, compression), count in sorted(counts.items(), key=lambda item: [(name is None, name) for name in item[0]]):
     print(json.dumps({
