@@ -10,7 +10,7 @@ use crate::forms::Forms;
 use crate::support::{EVERYWHERE, captures};
 use crate::workers::run;
 
-const QUERIES: [&str; 13] = [
+const QUERIES: [&str; 14] = [
     "PARSE flow",
     "PARSE http",
     "PARSE mysql_query",
