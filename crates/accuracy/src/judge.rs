@@ -17,6 +17,9 @@ use crate::{FaultKind, ObservedPacket, ObservedTuple, OutcomeCounts, TupleFault}
 const OF_THE_CONNECTION: &[&str] = &[
     "user",
     "database",
+    "keyspace",
+    "table",
+    "operation",
     "query",
     "fingerprint",
     "encoding",

@@ -21,9 +21,9 @@ const ENDS_MAX: usize = 1024;
 enum FramePart {
     /// A header, of which some bytes may be held.
     Header,
-    /// An uncompressed payload: bytes left.
+    /// An uncompressed payload: bytes left. The last one is held up to the checksum, with which the contents are complete.
     Payload(usize),
-    /// A compressed payload, which is held up to its end.
+    /// A compressed payload, which is held up to the end of its checksum.
     Compressed(FrameHeader),
     /// Bytes left that are skipped: a checksum, or the rest of a compressed frame of which others are missing.
     Skipped(usize),
@@ -147,13 +147,28 @@ impl FrameLane {
         let StreamSegment { bytes, ts, .. } = segment;
         match self.part {
             FramePart::Header => self.header(segment),
-            FramePart::Payload(left) => {
-                let used = left.min(bytes.len());
-                self.part = if used == left {
-                    FramePart::Skipped(TRAILER)
-                } else {
-                    FramePart::Payload(left - used)
+            FramePart::Payload(1) => {
+                let used = (1 + TRAILER - self.held.len()).min(bytes.len());
+                self.held.extend_from_slice(&bytes[..used]);
+                if self.held.len() <= TRAILER {
+                    return (used, FrameStep::Nothing);
+                }
+                self.contents.clear();
+                self.contents.push(self.held[0]);
+                self.held.clear();
+                let seq = self.advance(1);
+                self.skip(0, segment.first(used).end());
+                let segment = StreamSegment {
+                    bytes: &self.contents,
+                    ts,
+                    place: StreamPlace { seq, ack },
                 };
+                let first = None;
+                (used, FrameStep::Bytes(FrameContents { segment, first }))
+            }
+            FramePart::Payload(left) => {
+                let used = (left - 1).min(bytes.len());
+                self.part = FramePart::Payload(left - used);
                 let seq = self.advance(used);
                 let contents = FrameContents {
                     segment: StreamSegment {
@@ -166,15 +181,15 @@ impl FrameLane {
                 (used, FrameStep::Bytes(contents))
             }
             FramePart::Compressed(header) => {
-                let left = header.payload - self.held.len();
+                let left = header.payload + TRAILER - self.held.len();
                 let used = left.min(bytes.len());
                 self.first.get_or_insert((ts, ack));
                 self.held.extend_from_slice(&bytes[..used]);
                 if used < left {
                     return (used, FrameStep::Nothing);
                 }
-                self.part = FramePart::Skipped(TRAILER);
-                (used, self.decompress(header, segment, ack))
+                let end = segment.first(used).end();
+                (used, self.decompress(header, segment, (ack, end)))
             }
             FramePart::Skipped(left) => {
                 let used = left.min(bytes.len());
@@ -233,13 +248,15 @@ impl FrameLane {
         &'a mut self,
         header: FrameHeader,
         segment: StreamSegment<'a>,
-        ack: Option<TcpSeq>,
+        (ack, end): (Option<TcpSeq>, TcpSeq),
     ) -> FrameStep<'a> {
         let size = header.contents();
         self.contents.clear();
-        let is_whole = lz4(&self.held, size, &mut self.contents) && self.contents.len() == size;
+        let payload = &self.held[..header.payload];
+        let is_whole = lz4(payload, size, &mut self.contents) && self.contents.len() == size;
         self.held.clear();
         let seq = self.advance(size);
+        self.skip(0, end);
         let ts = segment.ts;
         if is_whole {
             let segment = StreamSegment {
@@ -270,7 +287,19 @@ impl FrameLane {
             left -= taken as u64;
             taken
         };
-        if let FramePart::Payload(part) = self.part {
+        if let FramePart::Payload(1) = self.part
+            && !self.held.is_empty()
+        {
+            // The checksum is missing, and with it the last byte is not complete.
+            let seq = self.advance(1);
+            lost = Some(StreamGap {
+                seq,
+                len: 1,
+                ts: gap.ts,
+            });
+            self.part = FramePart::Skipped(1 + TRAILER - self.held.len());
+            self.held.clear();
+        } else if let FramePart::Payload(part) = self.part {
             let taken = take(part);
             let seq = self.advance(taken);
             lost = (taken > 0).then_some(StreamGap {
@@ -291,7 +320,7 @@ impl FrameLane {
                 len: size as u64,
                 ts: gap.ts,
             });
-            self.part = FramePart::Skipped(header.payload - self.held.len() + TRAILER);
+            self.part = FramePart::Skipped(header.payload + TRAILER - self.held.len());
             self.skipped += self.held.len() as u64;
             self.held.clear();
         }
