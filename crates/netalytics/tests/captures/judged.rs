@@ -112,7 +112,7 @@ const JUDGED: &[Judged] = &[
         "cassandra",
         "cassandra",
         "client.jsonl",
-        cassandra_requests_are_those_of_the_driver,
+        cassandra::cassandra_requests_are_those_of_the_driver,
     ),
     (
         "kafka",
