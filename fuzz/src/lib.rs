@@ -1,7 +1,9 @@
 //! Shared by the fuzz targets: conversations described by the input, played to a parser through the flow table
-//! ([`packets`]) or directly ([`direct`]); and dataflows for targets of partial results ([`dataflows`]).
+//! ([`packets`]) or directly ([`direct`]); records of TLS ([`decryption`]); and dataflows for targets of partial results
+//! ([`dataflows`]).
 
 pub mod dataflows;
+pub mod decryption;
 mod direct;
 mod packets;
 mod path;
@@ -99,5 +101,6 @@ fn context(script: Script, midstream: bool) -> FlowContext {
         tunnel: wire::Tunnel::default(),
         vlan: None,
         proxied: None,
+        decrypted: None,
     }
 }
