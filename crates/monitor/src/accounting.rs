@@ -69,6 +69,8 @@ pub struct TlsAccounting {
     pub resyncs: u64,
     /// Records with data that no key fits.
     pub sealed_records: u64,
+    /// Connections whose keys were evicted from the store.
+    pub keys_evicted: u64,
 }
 
 impl TlsAccounting {
@@ -81,6 +83,8 @@ impl TlsAccounting {
         self.unreadable += other.unreadable;
         self.resyncs += other.resyncs;
         self.sealed_records += other.sealed_records;
+        // All workers share the store.
+        self.keys_evicted = self.keys_evicted.max(other.keys_evicted);
     }
 }
 

@@ -22,7 +22,9 @@ use arrayvec::ArrayVec;
 use flow::{FastPathSegment, FlowEvents, FlowIdx, FlowTable, HashedKey};
 use parsers::flow_level::flow_record;
 use parsers::tls_decrypt::TlsKeyStore;
-use parsers::{FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap, StreamSegment};
+use parsers::{
+    FlowProtocol, ProbeBuffer, ProxiedEndpoints, StreamEnd, StreamGap, StreamSegment, TlsNames,
+};
 use plan::slice::share;
 use wire::{CapturedPacket, Timestamp, Tunnel};
 
@@ -118,6 +120,8 @@ struct MonitorNeeds {
     path: bool,
     /// PROXY protocol columns.
     proxied: bool,
+    /// Columns of decrypted connections.
+    decrypted: bool,
     /// The sampling rate may change (SAMPLE auto).
     adapts: bool,
     /// Fixed sampling rate.
@@ -179,6 +183,8 @@ struct RareFlowState {
     path: (Tunnel, Option<u16>),
     /// Contents of the PROXY protocol header at its start.
     proxied: Option<ProxiedEndpoints>,
+    /// Names of its TLS connection, if it is decrypted.
+    decrypted: Option<Arc<TlsNames>>,
 }
 
 const _: () = assert!(
@@ -406,10 +412,13 @@ impl Monitor {
         let fragments = self.gate.fragments();
         let networks_overflowed = self.networks.overflowed();
         let exports = self.exports.as_deref().map(ExportReader::accounting);
+        let mut tls = self.accounting.tls.clone();
+        tls.keys_evicted = self.keys.as_ref().map_or(0, |keys| keys.counters().evicted);
         PacketAccounting {
             flows,
             fragments,
             networks_overflowed,
+            tls,
             exports: exports.cloned().unwrap_or_default(),
             ..self.accounting.clone()
         }

@@ -91,6 +91,7 @@ pub fn nobody(protocol: IpProtocol) -> FlowContext {
         tunnel: wire::Tunnel::default(),
         vlan: None,
         proxied: None,
+        decrypted: None,
     }
 }
 
@@ -224,10 +225,16 @@ impl TupleOutputs {
         }
     }
 
-    /// Whether payload is needed: by a parser, or by flow records for the application or the PROXY protocol.
+    /// Whether payload is needed: by a parser, or by flow records for the application, the PROXY
+    /// protocol, or decryption.
     #[must_use]
     pub fn reads_payload(&self) -> bool {
-        let of_payload = [&[flow_record::APPLICATION], common::PROXIED.as_slice()].concat();
+        let of_payload = [
+            &[flow_record::APPLICATION],
+            common::PROXIED.as_slice(),
+            &common::DECRYPTED,
+        ]
+        .concat();
         !self.protocols.is_empty() || self.records_want(&of_payload)
     }
 
@@ -319,6 +326,16 @@ impl TupleOutputs {
         let mut wanted = false;
         self.each_writer(|_, writer| {
             wanted |= common::PROXIED.iter().any(|field| writer.wants(*field))
+        });
+        wanted
+    }
+
+    /// Whether any output contains columns of decrypted connections.
+    #[must_use]
+    pub fn wants_decrypted(&mut self) -> bool {
+        let mut wanted = false;
+        self.each_writer(|_, writer| {
+            wanted |= common::DECRYPTED.iter().any(|field| writer.wants(*field))
         });
         wanted
     }

@@ -91,7 +91,7 @@ pub enum FlowColumn {
 }
 
 /// Columns without a registered element; their number in the enterprise is their position, from 1. Append only.
-const PRIVATE: [&str; 27] = [
+const PRIVATE: [&str; 30] = [
     "quality",
     "ts_end",
     "community_id",
@@ -119,6 +119,9 @@ const PRIVATE: [&str; 27] = [
     "error_bound",
     "lost",
     "agents_missing",
+    "encrypted",
+    "tls_sni",
+    "tls_alpn",
 ];
 
 /// Columns of every result of a processor.

@@ -52,6 +52,7 @@ pub fn flow() -> FlowContext {
         tunnel: wire::Tunnel::default(),
         vlan: None,
         proxied: None,
+        decrypted: None,
     }
 }
 

@@ -1,12 +1,23 @@
 //! Fields common to all tuples of a flow, computed only for tuples that contain them.
 
+use std::sync::Arc;
+
 use tuple::TapEnd;
 use wire::{Endpoint, IpProtocol, Tunnel};
 
 use crate::proxy_header::ProxiedEndpoints;
 
+/// Names in the hellos of a decrypted TLS connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsNames {
+    /// Server name sent by the client, in lower case.
+    pub sni: Option<Vec<u8>>,
+    /// Application protocol chosen by the server.
+    pub alpn: Option<Vec<u8>>,
+}
+
 /// Fields common to the tuples of a flow.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FlowContext {
     /// The flow's id.
     pub id: u64,
@@ -28,6 +39,8 @@ pub struct FlowContext {
     pub vlan: Option<u16>,
     /// Contents of the PROXY protocol header at its start.
     pub proxied: Option<ProxiedEndpoints>,
+    /// Names of its TLS connection, if it is decrypted.
+    pub decrypted: Option<Arc<TlsNames>>,
 }
 
 /// Source of a flow's common fields, evaluated when a tuple is written.
@@ -43,7 +56,7 @@ pub trait FlowFacts {
 
 impl FlowFacts for FlowContext {
     fn context(&self) -> FlowContext {
-        *self
+        self.clone()
     }
 }
 

@@ -4,7 +4,7 @@
 use tuple::{ColumnFamily, FieldId, HASH, Schema, TupleWriter, common};
 use wire::Timestamp;
 
-use crate::output::{write_common, write_path, write_proxied};
+use crate::output::{write_common, write_decrypted, write_path, write_proxied};
 use crate::{FlowContext, TupleQuality};
 
 /// `tcp_conn_time`: start and end of connections.
@@ -107,7 +107,7 @@ pub mod tcp_conn_time {
 pub mod flow_record {
     use super::{
         ColumnFamily, FieldId, FlowContext, HASH, Schema, Timestamp, TupleQuality, TupleWriter,
-        common, write_common, write_path, write_proxied,
+        common, write_common, write_decrypted, write_path, write_proxied,
     };
 
     tuple::fields! {
@@ -319,6 +319,7 @@ pub mod flow_record {
         write_common(w, flow, record.first_ts, record.now, quality);
         write_path(w, &flow.tunnel, flow.vlan);
         write_proxied(w, flow.proxied);
+        write_decrypted(w, flow.decrypted.as_deref());
         let c = &record.counts;
         for (id, n) in [
             (CLIENT_PACKETS, c.packets[0]),

@@ -50,7 +50,7 @@ pub mod redis;
 pub mod tls;
 pub mod tls_decrypt;
 
-pub use flow_context::{FlowContext, FlowFacts, FlowRef};
+pub use flow_context::{FlowContext, FlowFacts, FlowRef, TlsNames};
 pub use message::{MessageSpan, StreamGap, StreamSegment};
 pub use output::{
     ColumnSet, Direction, ParserCounters, ParserLimits, ParserOutput, ParserSubscription,

@@ -5,7 +5,7 @@ use tuple::{FieldId, TapColumns, TupleWriter, common};
 use wire::{IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
-use crate::flow_context::{FlowContext, FlowFacts, FlowRef};
+use crate::flow_context::{FlowContext, FlowFacts, FlowRef, TlsNames};
 use crate::pairing::{OutstandingBudget, TRANSACTIONS_MAX};
 use crate::proxy_header::ProxiedEndpoints;
 use crate::result_cache::TextResultCache;
@@ -362,6 +362,7 @@ impl<'a> ParserOutput<'a> {
                 }
                 write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
                 write_proxied(&mut tap.writer, flow.proxied);
+                write_decrypted(&mut tap.writer, flow.decrypted.as_deref());
             }
             write_times(&mut tap.writer, ts, end.unwrap_or(self.now), quality);
             if let Some(taps) = tap.request {
@@ -409,6 +410,9 @@ const OF_A_FLOW: ColumnSet = ColumnSet::of(&[
     common::PROXIED_CLIENT_PORT,
     common::PROXIED_SERVER_IP,
     common::PROXIED_SERVER_PORT,
+    common::ENCRYPTED,
+    common::TLS_SNI,
+    common::TLS_ALPN,
 ]);
 
 /// Writes the common fields except those of [`write_path`]. `ts` and `end` are the start and end times of the
@@ -449,6 +453,19 @@ pub fn write_proxied(w: &mut TupleWriter, proxied: Option<ProxiedEndpoints>) {
         w.u64(common::PROXIED_CLIENT_PORT, client.port.into());
         w.ip(common::PROXIED_SERVER_IP, &server.addr.0);
         w.u64(common::PROXIED_SERVER_PORT, server.port.into());
+    }
+}
+
+/// Writes the fields of a decrypted connection.
+#[inline]
+pub fn write_decrypted(w: &mut TupleWriter, names: Option<&TlsNames>) {
+    if let Some(TlsNames { sni, alpn }) = names {
+        w.bool(common::ENCRYPTED, true);
+        for (field, name) in [(common::TLS_SNI, sni), (common::TLS_ALPN, alpn)] {
+            if let Some(name) = name {
+                w.text(field, name);
+            }
+        }
     }
 }
 

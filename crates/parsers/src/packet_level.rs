@@ -447,6 +447,7 @@ mod tests {
             tunnel: wire::Tunnel::default(),
             vlan: None,
             proxied: None,
+            decrypted: None,
         }
     }
 

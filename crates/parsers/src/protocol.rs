@@ -118,4 +118,9 @@ pub trait StreamParser: Send {
     fn hands_over(&self) -> bool {
         false
     }
+
+    /// Number of bytes at the end of the last segment that belong to that protocol.
+    fn unread(&self) -> usize {
+        0
+    }
 }

@@ -1,6 +1,8 @@
 //! Decryption of TLS 1.2 and 1.3 with keys from key logs: ciphertext of a connection in, plaintext out, which takes
 //! the place of the connection's bytes before its protocol is recognized. See `docs/encrypted.md`.
 
+mod aes_blocks;
+mod cbc_records;
 mod key_store;
 mod lane;
 mod record_keys;

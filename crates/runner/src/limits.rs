@@ -50,7 +50,7 @@ const fn limit(
 }
 
 /// All limits.
-pub const LIMITS: [MemoryLimit; 20] = [
+pub const LIMITS: [MemoryLimit; 21] = [
     limit(
         "flows",
         Some("--flows-max"),
@@ -201,6 +201,14 @@ pub const LIMITS: [MemoryLimit; 20] = [
         "an eighth of `--memory-max`, a quarter for tuples",
         "epochs_cut",
         "epochs whose rows may be out of order",
+        LimitMark::None,
+    ),
+    limit(
+        "tls_keys",
+        None,
+        "131,072 connections",
+        "tls.keys_evicted",
+        "connections whose keys were evicted",
         LimitMark::None,
     ),
     limit(

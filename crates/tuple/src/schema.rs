@@ -302,6 +302,12 @@ pub mod common {
     pub const PROXIED_SERVER_IP: FieldId = FieldId(19);
     /// `proxied_server_port`.
     pub const PROXIED_SERVER_PORT: FieldId = FieldId(20);
+    /// `encrypted`.
+    pub const ENCRYPTED: FieldId = FieldId(21);
+    /// `tls_sni`.
+    pub const TLS_SNI: FieldId = FieldId(22);
+    /// `tls_alpn`.
+    pub const TLS_ALPN: FieldId = FieldId(23);
 
     /// The addresses in a PROXY protocol header.
     pub const PROXIED: [FieldId; 4] = [
@@ -311,8 +317,19 @@ pub mod common {
         PROXIED_SERVER_PORT,
     ];
 
+    /// Facts about a decrypted TLS connection.
+    pub const DECRYPTED: [FieldId; 3] = [ENCRYPTED, TLS_SNI, TLS_ALPN];
+
     /// Fields added to version 1 of the parsers' schemas.
-    pub const ADDED: [FieldId; 4] = PROXIED;
+    pub const ADDED: [FieldId; 7] = [
+        PROXIED_CLIENT_IP,
+        PROXIED_CLIENT_PORT,
+        PROXIED_SERVER_IP,
+        PROXIED_SERVER_PORT,
+        ENCRYPTED,
+        TLS_SNI,
+        TLS_ALPN,
+    ];
 
     /// Fields with the same value in all tuples of a flow.
     pub const SAME_IN_ALL: [FieldId; 18] = [
@@ -470,6 +487,24 @@ pub mod common {
             Unit::None,
             "server port in that header",
         ),
+        Field::new(
+            "encrypted",
+            DataType::Bool,
+            Unit::None,
+            "true if the tuple was inside TLS and decrypted with keys; null otherwise",
+        ),
+        Field::new(
+            "tls_sni",
+            DataType::Text,
+            Unit::None,
+            "server name (SNI) of that TLS connection, in lower case",
+        ),
+        Field::new(
+            "tls_alpn",
+            DataType::Text,
+            Unit::None,
+            "application protocol (ALPN) that its server chose",
+        ),
     ];
 }
 
@@ -501,6 +536,9 @@ mod tests {
             (common::PROXIED_CLIENT_PORT, "proxied_client_port"),
             (common::PROXIED_SERVER_IP, "proxied_server_ip"),
             (common::PROXIED_SERVER_PORT, "proxied_server_port"),
+            (common::ENCRYPTED, "encrypted"),
+            (common::TLS_SNI, "tls_sni"),
+            (common::TLS_ALPN, "tls_alpn"),
         ] {
             assert_eq!(common::FIELDS[usize::from(id.0)].name, name);
         }

@@ -17,7 +17,7 @@ const TUPLES_MAX = 100;
 /** Time before and after a tuple in which its flow is searched. */
 const AROUND_NS = 600_000_000_000n;
 /** Columns that all tuples have and that the list shows. */
-const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "proxied_client_ip", "proxied_client_port", "proxied_server_ip", "proxied_server_port", "agents_missing"];
+const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "proxied_client_ip", "proxied_client_port", "proxied_server_ip", "proxied_server_port", "encrypted", "tls_sni", "tls_alpn", "agents_missing"];
 const SHOWN = ["client_ip", "client_port", "server_ip", "quality"];
 /** Columns that repeat others. */
 const DULL = ["host", "path", "http_version", "url_query"];

@@ -237,6 +237,7 @@ impl FlowRow<'_> {
             tunnel: Tunnel::default(),
             vlan: None,
             proxied: None,
+            decrypted: None,
         })
     }
 }

@@ -242,6 +242,7 @@ impl ExportRows {
             tunnel: packet.tunnel,
             vlan: packet.vlan,
             proxied: None,
+            decrypted: None,
         };
         outputs.on_sampled_packet(&packet, &context, |output, w| {
             self.sample_columns[output].write(w, sampled);

@@ -247,7 +247,7 @@ impl Monitor {
 
     /// Fields common to all tuples of a flow; empty if no output needs them.
     pub(super) fn context(&self, idx: FlowIdx) -> FlowContext {
-        if !self.asks.identity && !self.asks.path && !self.asks.proxied {
+        if !self.asks.identity && !self.asks.path && !self.asks.proxied && !self.asks.decrypted {
             return nobody(self.table.flow(idx).key().protocol);
         }
         let state = self.table.state(idx);
@@ -286,6 +286,7 @@ impl FlowFacts for MonitorFlowFacts<'_> {
         let (client, client_guessed) = flow.client();
         let (tunnel, vlan) = self.rare.map(|rare| rare.path).unwrap_or_default();
         let proxied = self.rare.and_then(|rare| rare.proxied);
+        let decrypted = self.rare.and_then(|rare| rare.decrypted.clone());
         FlowContext {
             id: flow.id(),
             client: key.end(client),
@@ -297,6 +298,7 @@ impl FlowFacts for MonitorFlowFacts<'_> {
             tunnel,
             vlan,
             proxied,
+            decrypted,
         }
     }
 

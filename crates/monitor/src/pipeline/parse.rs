@@ -98,6 +98,10 @@ impl Monitor {
             .with_room(&self.outstanding)
             .with_names(&self.names);
         let direction = direction(side, *asker);
+        let bytes = match &input {
+            ParserEvent::Bytes(segment) => Some(*segment),
+            _ => None,
+        };
         match input {
             ParserEvent::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),
             ParserEvent::Datagram(StreamSegment { bytes, ts, .. }, cut) => {
@@ -121,7 +125,12 @@ impl Monitor {
             parser.on_close(&mut out);
             if parser.hands_over() {
                 // The next bytes determine the protocol.
+                let unread = parser.unread();
                 state.stream = FlowProtocol::New;
+                if let Some(segment) = bytes.filter(|_| unread > 0) {
+                    let rest = segment.behind(segment.bytes.len() - unread);
+                    self.parse(idx, side, ParserEvent::Bytes(rest));
+                }
                 return;
             }
             state.stream = FlowProtocol::Ignored;

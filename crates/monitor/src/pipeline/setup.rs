@@ -123,6 +123,7 @@ impl Monitor {
             life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
             path: outputs.wants_path(),
             proxied: outputs.wants_proxied(),
+            decrypted: outputs.wants_decrypted(),
             adapts,
             rate: if let SampleMode::Fraction(p) = spec.sample {
                 p

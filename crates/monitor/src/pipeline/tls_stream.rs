@@ -10,6 +10,7 @@ use parsers::tls_decrypt::{
 };
 use parsers::{
     DecryptedFlow, Direction, FlowProtocol, ProbeBuffer, StreamEnd, StreamGap, StreamSegment,
+    TlsNames,
 };
 use wire::{FlowSide, IpProtocol, Timestamp};
 
@@ -34,6 +35,13 @@ impl PlaintextPath<'_> {
 }
 
 impl TlsPlaintextSink for PlaintextPath<'_> {
+    fn names(&mut self, names: &TlsNames) {
+        if self.monitor.asks.decrypted {
+            let state = self.monitor.table.state_mut(self.idx);
+            state.rare.get_or_insert_default().decrypted = Some(Arc::new(names.clone()));
+        }
+    }
+
     fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>) {
         self.pass(direction, ParserEvent::Bytes(segment));
     }

@@ -32,6 +32,8 @@ mod roles;
 mod support;
 mod taps;
 mod tls;
+mod tls_capture;
+mod tls_databases;
 mod tls_keys;
 mod tunnels;
 mod workers;

@@ -1,54 +1,17 @@
 //! HTTPS connections decrypted with their keys, compared with the log of the server: every cipher suite, version, and way
 //! of resumption, complete and under loss, reordering, and duplicates.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monitor::{Monitor, MonitorConfig, PacketAccounting};
+use monitor::{Monitor, MonitorConfig};
 use parsers::tls_decrypt::TlsKeyStore;
 use plan::{MonitorSpec, ParserUse};
 
 use crate::support::{Row, rows, without_packets};
+use crate::tls_capture::{decrypted, folder, key_store, keys_in};
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures/tls-keys")
-}
-
-fn store() -> Arc<TlsKeyStore> {
-    let store = TlsKeyStore::new(|_| {});
-    store.add_lines(&std::fs::read(folder().join("keys.log")).expect("the key log"));
-    Arc::new(store)
-}
-
-fn decrypted(
-    capture: &Path,
-    parsers: &[&str],
-    keys: Option<Arc<TlsKeyStore>>,
-) -> (Vec<Row>, PacketAccounting) {
-    let uses = parsers.iter().map(|name| {
-        let parser = parsers::registry::find(name).expect("a parser");
-        ParserUse::all_columns(Arc::new((parser.schema)()))
-    });
-    let spec = MonitorSpec {
-        parsers: uses.collect(),
-        ..MonitorSpec::default()
-    };
-    let config = MonitorConfig {
-        keys,
-        ..MonitorConfig::default()
-    };
-    let mut monitor = Monitor::new(&spec, config);
-    let mut source = capture::open(&[capture.to_owned()]);
-    let mut block = capture::PacketBlock::default();
-    let mut batches = Vec::new();
-    while source.next_block(&mut block) {
-        let _ = monitor.on_block(block.packets(), block.clock(), &mut batches);
-    }
-    monitor.finish(&mut batches);
-    let rows = batches.iter().flat_map(|(_, batch)| rows(batch)).collect();
-    (rows, monitor.accounting())
-}
+const CAPTURE: &str = "tls-keys";
 
 /// A line of the server's log: client port and request, and the status.
 struct LoggedRequest {
@@ -60,7 +23,8 @@ struct LoggedRequest {
 }
 
 fn logged() -> Vec<LoggedRequest> {
-    let text = std::fs::read_to_string(folder().join("server.log")).expect("the server's log");
+    let text =
+        std::fs::read_to_string(folder(CAPTURE).join("server.log")).expect("the server's log");
     let line = |line: &str| {
         let [port, method, uri, status, body_bytes, _, cipher, ..] =
             line.split('\t').collect::<Vec<_>>()[..]
@@ -76,10 +40,6 @@ fn logged() -> Vec<LoggedRequest> {
         }
     };
     text.lines().map(line).collect()
-}
-
-fn is_supported(cipher: &str) -> bool {
-    cipher.contains("GCM") || cipher.contains("CHACHA20")
 }
 
 fn cell<'a>(row: &'a Row, field: &str) -> &'a str {
@@ -98,10 +58,14 @@ fn request(row: &Row) -> String {
 
 #[test]
 fn every_request_of_the_log_is_an_exact_row() {
-    let (rows, accounting) = decrypted(&folder().join("in.pcap"), &["http"], Some(store()));
+    let (rows, accounting) = decrypted(
+        &folder(CAPTURE).join("in.pcap"),
+        &["http"],
+        Some(key_store(CAPTURE)),
+    );
     let mut expected: Vec<String> = logged()
         .iter()
-        .filter(|line| is_supported(&line.cipher) && !line.request.contains("secret"))
+        .filter(|line| !line.request.contains("secret"))
         .map(|line| {
             format!(
                 "{} {} {} {}",
@@ -136,27 +100,65 @@ fn every_request_of_the_log_is_an_exact_row() {
         (1, 0, 0),
         "{tls:?}"
     );
-    let unsupported: u64 = tls.unsupported.values().sum();
-    let ports = |of: fn(&str) -> bool| {
-        let mut ports: Vec<_> = logged()
-            .into_iter()
-            .filter(|line| of(&line.cipher))
-            .collect();
-        ports.dedup_by(|a, b| a.port == b.port);
-        ports.len() as u64
-    };
-    assert_eq!(unsupported, ports(|cipher| !is_supported(cipher)));
-    assert_eq!(tls.decrypted + 1, ports(is_supported));
+    assert!(tls.unsupported.is_empty(), "{tls:?}");
+    let ports: BTreeSet<String> = logged().into_iter().map(|line| line.port).collect();
+    assert_eq!(tls.decrypted + 1, ports.len() as u64);
+    let mut ciphers: Vec<String> = logged().into_iter().map(|line| line.cipher).collect();
+    ciphers.sort();
+    ciphers.dedup();
+    assert_eq!(ciphers.len(), 13, "{ciphers:?}");
+}
+
+/// A request behind a second handshake inside each of four connections, by suites of every kind.
+#[test]
+fn renegotiated_connections_continue_with_their_new_keys() {
+    let folder = folder(CAPTURE);
+    let keys = keys_in(&folder.join("renegotiation-keys.log"));
+    let (rows, accounting) = decrypted(&folder.join("renegotiation.pcap"), &["http"], Some(keys));
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let columns = ["status", "response_bytes", "quality"].map(|field| cell(row, field));
+            (request(row), columns)
+        })
+        .collect();
+    let expected = ("GET /small".to_owned(), ["200", "300", "exact"]);
+    assert_eq!(found, vec![expected; 4]);
+    let tls = accounting.tls;
+    assert_eq!((tls.decrypted, tls.sealed_records), (4, 0), "{tls:?}");
+}
+
+/// The names of a handshake are in the rows of its connection.
+#[test]
+fn rows_have_the_names_of_their_connection() {
+    let capture = folder(CAPTURE).join("in.pcap");
+    let (rows, _) = decrypted(&capture, &["http"], Some(key_store(CAPTURE)));
+    let (handshakes, _) = decrypted(&capture, &["tls"], None);
+    let names: BTreeMap<&str, Option<&String>> = handshakes
+        .iter()
+        .map(|row| (cell(row, "client_port"), row.get("sni")))
+        .collect();
+    let mut unnamed = 0;
+    for row in &rows {
+        assert_eq!(cell(row, "encrypted"), "true");
+        assert_eq!(
+            row.get("tls_sni"),
+            names[cell(row, "client_port")],
+            "{row:?}"
+        );
+        unnamed += u32::from(!row.contains_key("tls_sni"));
+    }
+    assert_eq!(unnamed, 2);
 }
 
 #[test]
 fn without_keys_there_are_no_rows_and_handshakes_are_the_same() {
-    let capture = folder().join("in.pcap");
+    let capture = folder(CAPTURE).join("in.pcap");
     let (rows, accounting) = decrypted(&capture, &["http"], None);
     assert!(rows.is_empty());
     assert_eq!(accounting.tls, Default::default());
     let (handshakes, _) = decrypted(&capture, &["tls"], None);
-    let (beside, _) = decrypted(&capture, &["tls", "http"], Some(store()));
+    let (beside, _) = decrypted(&capture, &["tls", "http"], Some(key_store(CAPTURE)));
     let beside: Vec<Row> = beside
         .into_iter()
         .filter(|row| row.contains_key("version_offered"))
@@ -175,16 +177,13 @@ fn without_keys_there_are_no_rows_and_handshakes_are_the_same() {
 
 #[test]
 fn lost_packets_leave_no_wrong_pairs_and_records_are_found_again() {
-    let whole = std::fs::read(folder().join("in.pcap")).expect("the capture");
+    let whole = std::fs::read(folder(CAPTURE).join("in.pcap")).expect("the capture");
     let mut statuses: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for line in logged() {
         let of_request = statuses.entry((line.port, line.request)).or_default();
         of_request.push(format!("{} {}", line.status, line.body_bytes));
     }
-    let all = logged()
-        .iter()
-        .filter(|line| is_supported(&line.cipher))
-        .count();
+    let all = logged().len();
     for (loss, at_least) in [(0.01, 0.9), (0.05, 0.65)] {
         let (mut pairs, mut resyncs) = (0, 0);
         for seed in 0..10 {
@@ -194,7 +193,7 @@ fn lost_packets_leave_no_wrong_pairs_and_records_are_found_again() {
                 .expect("a temporary file");
             std::fs::write(file.path(), without_packets(&whole, loss, seed))
                 .expect("it can be written");
-            let (rows, accounting) = decrypted(file.path(), &["http"], Some(store()));
+            let (rows, accounting) = decrypted(file.path(), &["http"], Some(key_store(CAPTURE)));
             resyncs += accounting.tls.resyncs;
             for row in &rows {
                 let (Some(_), Some(status)) = (row.get("path"), row.get("status")) else {
@@ -232,10 +231,10 @@ fn connections_wait_for_keys_that_arrive_after_their_handshake() {
             ..MonitorConfig::default()
         };
         let mut monitor = Monitor::new(&spec, config);
-        let mut source = capture::open(&[folder().join("in.pcap")]);
+        let mut source = capture::open(&[folder(CAPTURE).join("in.pcap")]);
         let mut block = capture::PacketBlock::default();
         let mut batches = Vec::new();
-        let mut keys = std::fs::read(folder().join("keys.log")).expect("the key log");
+        let mut keys = std::fs::read(folder(CAPTURE).join("keys.log")).expect("the key log");
         while source.next_block(&mut block) {
             for packet in block.packets() {
                 let _ = monitor.on_block(std::iter::once(packet), None, &mut batches);

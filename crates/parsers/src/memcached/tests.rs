@@ -582,6 +582,7 @@ fn a_long_connection() {
         tunnel: wire::Tunnel::default(),
         vlan: None,
         proxied: None,
+        decrypted: None,
     };
     let mut counters = crate::ParserCounters::default();
     let schema = std::sync::Arc::new(schema());

@@ -65,6 +65,8 @@ pub struct MysqlConnection {
     session: MysqlSession,
     packed: Option<Box<MysqlCompressedLayer>>,
     started: bool,
+    /// Bytes of the last segment behind a request for TLS.
+    unread: usize,
 }
 
 /// State of the compressed protocol. Decompressed bytes continue the sequence numbers of the uncompressed
@@ -142,6 +144,14 @@ impl StreamParser for MysqlConnection {
     fn is_done(&self) -> bool {
         self.session.done
     }
+
+    fn hands_over(&self) -> bool {
+        self.session.is_encrypted
+    }
+
+    fn unread(&self) -> usize {
+        self.unread
+    }
 }
 
 impl MysqlConnection {
@@ -152,6 +162,7 @@ impl MysqlConnection {
             session: MysqlSession::new(),
             packed: None,
             started: false,
+            unread: 0,
         }
     }
 
@@ -319,6 +330,9 @@ impl MysqlConnection {
             if rest.is_empty() {
                 break;
             }
+        }
+        if self.session.is_encrypted {
+            self.unread = rest.len();
         }
         segment.behind(segment.bytes.len())
     }

@@ -54,7 +54,8 @@ fn of_client(bytes: &[u8], context: ProbeContext) -> ProbeResult {
         ProbeResult::Request,
         |len, seq, payload| match seq {
             0 => command_evidence(len, payload),
-            1 => login_evidence(len, payload),
+            // 2: inside TLS, after the request for TLS.
+            1 | 2 => login_evidence(len, payload),
             _ => MysqlEvidence::Against,
         },
     )

@@ -86,6 +86,8 @@ pub struct MysqlSession {
     pub packs: bool,
     /// Nothing more can be parsed.
     pub done: bool,
+    /// TLS follows.
+    pub is_encrypted: bool,
 }
 
 impl MysqlSession {
@@ -109,6 +111,7 @@ impl MysqlSession {
             text_bytes: 0,
             packs: false,
             done: false,
+            is_encrypted: false,
         }
     }
 
@@ -417,6 +420,7 @@ impl MysqlSession {
     fn login(&mut self, p: &MysqlPacket<'_>, out: &mut ParserOutput<'_>) {
         if login::is_tls_request(p.head, p.len) {
             out.counters.encrypted_flows += 1;
+            self.is_encrypted = true;
             self.effects.encoding = Some("tls");
             self.begin_request(MysqlRequestKind::TlsRequest, p);
             self.transactions.finish_request(self.request, None);

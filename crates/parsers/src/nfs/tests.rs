@@ -235,6 +235,7 @@ fn unrequested_data_is_not_checked() {
         tunnel: wire::Tunnel::default(),
         vlan: None,
         proxied: None,
+        decrypted: None,
     };
     let mut counters = crate::ParserCounters::default();
     let mut out = ParserOutput::new(&flow, Timestamp(1), &mut counters, &mut taps);

@@ -12,6 +12,7 @@ const RETRY: [u8; 32] = [
 /// Extensions that are parsed.
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
+const ENCRYPT_THEN_MAC: u16 = 22;
 const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const SUPPORTED_VERSIONS: u16 = 43;
@@ -39,6 +40,8 @@ pub struct ServerHello {
     pub alpn: Option<Vec<u8>>,
     /// A pre-shared key is used.
     pub pre_shared_key: bool,
+    /// CBC suites encrypt before they authenticate (RFC 7366).
+    pub encrypt_then_mac: bool,
     /// HelloRetryRequest: the client must offer other parameters.
     pub retry: bool,
 }
@@ -78,6 +81,7 @@ pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
     };
     let complete = extensions(&mut r, skip, |kind, data| match kind {
         ALPN => hello.alpn = protocols(data),
+        ENCRYPT_THEN_MAC => hello.encrypt_then_mac = true,
         PRE_SHARED_KEY => hello.pre_shared_key = true,
         SUPPORTED_VERSIONS => version = data.clone().u16(),
         _ => {}
@@ -88,6 +92,29 @@ pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
         whole || complete || legacy < TLS12 || cipher.is_some_and(|cipher| cipher >> 8 != 0x13);
     hello.version = version.or(not_13.then_some(legacy));
     Some(hello)
+}
+
+/// Parameters that a server chooses in EncryptedExtensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncryptedExtensions {
+    pub alpn: Option<Vec<u8>>,
+    /// Early data are accepted.
+    pub early_data: bool,
+}
+
+/// Parses the body of EncryptedExtensions.
+pub fn encrypted_extensions(body: &[u8]) -> EncryptedExtensions {
+    let mut found = EncryptedExtensions::default();
+    extensions(
+        &mut TlsReader(body),
+        |_| Some(()),
+        |kind, data| match kind {
+            ALPN => found.alpn = protocols(data),
+            EARLY_DATA => found.early_data = true,
+            _ => {}
+        },
+    );
+    found
 }
 
 /// Skips the part before a ClientHello's extensions: random value, session, suites, compression.

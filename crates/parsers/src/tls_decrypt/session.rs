@@ -18,18 +18,19 @@ use crate::tls::byte_stream::kind;
 use crate::tls::codes::{TLS12, is_tls13};
 use crate::tls::hello;
 use crate::tls::messages::kind as message;
-use crate::tls::reader::TlsReader;
-use crate::{Direction, StreamEnd, StreamGap, StreamSegment};
+use crate::{Direction, StreamEnd, StreamGap, StreamSegment, TlsNames};
 
 /// Maximum bytes queued per connection.
 const QUEUED_BYTES_MAX: usize = 256 << 10;
 /// Maximum inputs queued per connection.
 const QUEUED_MAX: usize = 1024;
-/// Extension that accepts early data.
-const EARLY_DATA: u16 = 42;
 
 /// Consumer of plaintext.
 pub trait TlsPlaintextSink {
+    /// Takes the names of the connection before its first plaintext.
+    fn names(&mut self, names: &TlsNames) {
+        let _ = names;
+    }
     /// Takes the content of a record. Its time is that of the record's last byte.
     fn bytes(&mut self, direction: Direction, segment: StreamSegment<'_>);
     /// Takes a gap in the plaintext.
@@ -116,6 +117,9 @@ pub struct TlsSession {
     client_random: Option<[u8; 32]>,
     server_random: Option<[u8; 32]>,
     suite: Option<TlsSuite>,
+    names: TlsNames,
+    /// Whether the sink has the names.
+    named: bool,
     early: Vec<EarlyRecord>,
     stall: Stall,
     queue: VecDeque<(Direction, QueuedInput)>,
@@ -137,6 +141,8 @@ impl TlsSession {
             client_random: None,
             server_random: None,
             suite: None,
+            names: TlsNames::default(),
+            named: false,
             early: Vec::new(),
             stall: Stall::None,
             queue: VecDeque::new(),
@@ -418,11 +424,17 @@ impl TlsSession {
             self.early.push((ts, place, Zeroizing::new(bytes.to_vec())));
             return;
         }
+        if !std::mem::replace(&mut self.named, true) {
+            sink.names(&self.names);
+        }
         sink.bytes(direction, StreamSegment { bytes, ts, place });
     }
 
     /// Delivers early data, which the server has accepted.
     fn accept_early(&mut self, sink: &mut dyn TlsPlaintextSink) {
+        if !std::mem::replace(&mut self.named, true) {
+            sink.names(&self.names);
+        }
         for (ts, place, bytes) in std::mem::take(&mut self.early) {
             let segment = StreamSegment {
                 bytes: &bytes,
@@ -476,10 +488,13 @@ impl TlsSession {
         match (kind, lane.epoch()) {
             (message::CLIENT_HELLO, _) => {
                 self.client_random = body.get(2..34).and_then(|random| random.try_into().ok());
+                self.names.sni = hello::client(body, true).and_then(|hello| hello.sni);
             }
             (message::SERVER_HELLO, _) => self.on_server_hello(body, ts),
             (message::ENCRYPTED_EXTENSIONS, _) => {
-                if accepts_early_data(body) {
+                let extensions = hello::encrypted_extensions(body);
+                self.names.alpn = extensions.alpn;
+                if extensions.early_data {
                     self.accept_early(sink);
                 } else {
                     self.early = Vec::new();
@@ -509,6 +524,12 @@ impl TlsSession {
             let name = crate::tls::cipher_name(code).unwrap_or("unknown");
             return self.leave(TlsOutcome::Unsupported(name));
         };
+        let suite = if hello.encrypt_then_mac {
+            suite.with_encrypt_then_mac()
+        } else {
+            suite
+        };
+        self.names.alpn = hello.alpn;
         self.server_random = body.get(2..34).and_then(|random| random.try_into().ok());
         self.suite = Some(suite);
         let generation = self.store.generation();
@@ -576,17 +597,4 @@ impl TlsSession {
             }
         }
     }
-}
-
-/// Whether EncryptedExtensions accept early data.
-fn accepts_early_data(body: &[u8]) -> bool {
-    let Some(mut list) = TlsReader(body).vector16() else {
-        return false;
-    };
-    while let (Some(kind), Some(_)) = (list.u16(), list.vector16()) {
-        if kind == EARLY_DATA {
-            return true;
-        }
-    }
-    false
 }

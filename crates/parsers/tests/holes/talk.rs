@@ -327,6 +327,7 @@ fn play(script: &Script, segments: &[Segment<'_>]) -> Vec<Row> {
             tunnel: Tunnel::default(),
             vlan: None,
             proxied: None,
+            decrypted: None,
         },
         missing: [None, None],
     };

@@ -64,6 +64,7 @@ pub fn tls_counts(of: &monitor::accounting::TlsAccounting) -> Counts {
         unreadable,
         resyncs,
         sealed_records,
+        keys_evicted,
     } = *of;
     vec![
         ("decrypted", decrypted),
@@ -71,6 +72,7 @@ pub fn tls_counts(of: &monitor::accounting::TlsAccounting) -> Counts {
         ("unreadable", unreadable),
         ("resyncs", resyncs),
         ("sealed_records", sealed_records),
+        ("keys_evicted", keys_evicted),
     ]
 }
 
