@@ -2,7 +2,8 @@
 //!
 //! Positions of plaintext are in a sequence space of their own, without record headers, tags, and handshake messages:
 //! records follow each other without gaps, and an acknowledgment is the position after the last complete record that
-//! the other end has received, because it cannot have used more.
+//! the other end has received, because it cannot have used more. The length of missing plaintext is an upper bound: padding,
+//! which CBC always has and TLS 1.3 permits, counts as content.
 
 use std::collections::VecDeque;
 use std::ops::Range;
