@@ -80,7 +80,7 @@ impl AesKey {
             self.encrypt(&mut block);
             block
         };
-        let mut mac = block(0x40 | (tag_len - 2) / 2 << 3, content.len());
+        let mut mac = block(0x40 | (((tag_len - 2) / 2) << 3), content.len());
         self.encrypt(&mut mac);
         mac[1] ^= about.len() as u8;
         add(&mut mac[2..], about);
