@@ -110,7 +110,11 @@ pub fn decrypt(input: &[u8]) {
     };
     let [client, server] = [Direction::ClientToServer, Direction::ServerToClient];
     connection.say(client, Hears::All, &record(22, &client_hello()));
-    connection.say(server, Hears::All, &record(22, &server_hello(suite, script.tight)));
+    connection.say(
+        server,
+        Hears::All,
+        &record(22, &server_hello(suite, script.tight)),
+    );
     if suite >> 8 != 0x13 && !script.midstream {
         for by in [client, server] {
             connection.say(by, Hears::All, &record(20, &[1]));
