@@ -9,10 +9,10 @@ counts = collections.Counter()
 for line in sys.stdin:
     row = json.loads(line)
     command = row["message"].removesuffix("Message").lower()
-    # STARTUP is not compressed in versions 3 and 4, and precedes the frames of version 5.
-    compression = row.get("compression") if command != "startup" else None
+    # In version 5, STARTUP and its response precede the frames; before, the response is compressed.
+    compression = row.get("compression") if command != "startup" or row["version"] < 5 else None
     counts[command, ERRORS.get(row.get("error_code")), compression] += 1
-for (command, error, compression), count in sorted(counts.items(), key=lambda item: [(name is None, name) for name in item[0]]):
+for (command, error, compression), count in sorted(counts.items(), key=lambda item: [name or "" for name in item[0]]):
     print(json.dumps({
         "processor": "group-count",
         "command": command,

@@ -120,6 +120,8 @@ pub fn complaint(delivered: &DeliveryOutcome) -> Option<String> {
 mod tests {
     /// Attributes of the OpenTelemetry semantic conventions 1.37 (<https://opentelemetry.io/docs/specs/semconv/registry/attributes/>).
     const REGISTRY: &[&str] = &[
+        "cassandra.consistency.level",
+        "cassandra.page.size",
         "client.address",
         "client.port",
         "db.collection.name",
