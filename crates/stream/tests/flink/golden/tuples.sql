@@ -89,7 +89,7 @@ FROM `input_0`;
 CREATE TEMPORARY VIEW `computed_1` AS
 SELECT
   *,
-  CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#27`
+  CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#30`
 FROM `computed_0`;
 
 CREATE TEMPORARY VIEW `marks_0` AS
@@ -108,7 +108,7 @@ CREATE TEMPORARY TABLE `merged_0` (
   `ratio` DOUBLE,
   `ok` BOOLEAN,
   `sum` BIGINT,
-  `_27_ratio_27` DOUBLE,
+  `_30_ratio_30` DOUBLE,
   `_mark` BIGINT
 ) WITH (
   'connector' = 'kafka',
@@ -126,7 +126,7 @@ CREATE TEMPORARY TABLE `merged_0` (
 EXECUTE STATEMENT SET
 BEGIN
 INSERT INTO `merged_0`
-SELECT `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END, `id`, `ts_end`, `client_ip`, `path`, `n_ns`, `delta`, `ratio`, `ok`, `sum`, `ratio#27`, CAST(NULL AS BIGINT) FROM `computed_1`
+SELECT `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END, `id`, `ts_end`, `client_ip`, `path`, `n_ns`, `delta`, `ratio`, `ok`, `sum`, `ratio#30`, CAST(NULL AS BIGINT) FROM `computed_1`
 UNION ALL
 SELECT `_second_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS BOOLEAN), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), `_mark` FROM `marks_0`;
 END;
