@@ -170,7 +170,7 @@ impl ParserDialogue {
 
     /// Whether the parser hands the connection to another protocol.
     pub fn hands_over(&self) -> bool {
-        self.parser.hands_over()
+        self.parser.hands_over().is_some()
     }
 
     /// Advances the time.

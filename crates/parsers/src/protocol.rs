@@ -113,14 +113,9 @@ pub trait StreamParser: Send {
         false
     }
 
-    /// Whether a finished parser leaves the connection to another protocol, to be recognized by the next
-    /// bytes.
-    fn hands_over(&self) -> bool {
-        false
-    }
-
-    /// Number of bytes at the end of the last segment that belong to that protocol.
-    fn unread(&self) -> usize {
-        0
+    /// If a finished parser leaves the connection to another protocol, to be recognized by the next bytes: the
+    /// number of bytes at the end of the last segment that belong to it.
+    fn hands_over(&self) -> Option<usize> {
+        None
     }
 }

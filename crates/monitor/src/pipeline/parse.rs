@@ -54,7 +54,7 @@ impl Monitor {
 
     /// Passes input to the flow's parser, if it has one.
     #[inline(always)]
-    fn deliver(&mut self, idx: FlowIdx, side: FlowSide, input: ParserEvent<'_>) {
+    fn deliver(&mut self, idx: FlowIdx, side: FlowSide, mut input: ParserEvent<'_>) {
         let (flow, state) = self.table.flow_and_state(idx);
         // `ts_end` of transactions that this input abandons: the same whether the next packet or the clock reveals a loss, but not in a
         // window that has been emitted.
@@ -98,36 +98,33 @@ impl Monitor {
             .with_room(&self.outstanding)
             .with_names(&self.names);
         let direction = direction(side, *asker);
-        let bytes = match &input {
-            ParserEvent::Bytes(segment) => Some(*segment),
-            _ => None,
-        };
-        match input {
-            ParserEvent::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),
+        match &mut input {
+            ParserEvent::Bytes(segment) => parser.on_bytes(direction, *segment, &mut out),
             ParserEvent::Datagram(StreamSegment { bytes, ts, .. }, cut) => {
-                parser.on_datagram(direction, bytes, cut, ts, &mut out);
+                parser.on_datagram(direction, bytes, *cut, *ts, &mut out);
             }
-            ParserEvent::Gap(gap) => parser.on_gap(direction, gap, &mut out),
-            ParserEvent::End(end) => parser.on_end(direction, end, &mut out),
+            ParserEvent::Gap(gap) => parser.on_gap(direction, *gap, &mut out),
+            ParserEvent::End(end) => parser.on_end(direction, *end, &mut out),
             ParserEvent::Close(_) => parser.on_close(&mut out),
-            ParserEvent::Silence(now) => parser.on_silence(now, &mut out),
+            ParserEvent::Silence(now) => parser.on_silence(*now, &mut out),
             ParserEvent::Rest(_) if parser.on_idle(&mut out) => {}
             ParserEvent::Rest(_) => {
                 state.stream = FlowProtocol::Probing(Box::new(ProbeBuffer::midway()));
                 return;
             }
-            ParserEvent::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
+            ParserEvent::Earlier(probing) => {
+                std::mem::take(probing).replay(*asker, parser.as_mut(), &mut out);
+            }
         }
         if let Some(last) = out.wake {
             self.silences.push(last, idx, facts.flow.id());
         }
         if parser.is_done() {
             parser.on_close(&mut out);
-            if parser.hands_over() {
+            if let Some(unread) = parser.hands_over() {
                 // The next bytes determine the protocol.
-                let unread = parser.unread();
                 state.stream = FlowProtocol::New;
-                if let Some(segment) = bytes.filter(|_| unread > 0) {
+                if let (ParserEvent::Bytes(segment), 1..) = (input, unread) {
                     let rest = segment.behind(segment.bytes.len() - unread);
                     self.parse(idx, side, ParserEvent::Bytes(rest));
                 }

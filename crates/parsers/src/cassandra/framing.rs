@@ -336,7 +336,7 @@ impl StreamParser for CassandraParser {
         self.inner.is_done()
     }
 
-    fn hands_over(&self) -> bool {
+    fn hands_over(&self) -> Option<usize> {
         self.inner.hands_over()
     }
 }

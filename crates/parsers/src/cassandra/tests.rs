@@ -1,12 +1,12 @@
-//! Requests and responses of several versions as tuples, prepared statements, frames, compression, streams used again, gaps, and
-//! segment boundaries.
-
-use proptest::prelude::*;
+//! Requests and responses of several versions as tuples, prepared statements, frames, compression, and streams used again.
 
 use super::frame_header::{crc24, crc32};
 use super::*;
 use crate::dialogue::ParserDialogue;
 use crate::{ProbeContext, ProbeResult};
+
+mod boundaries;
+mod losses;
 
 const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
@@ -594,117 +594,6 @@ fn hostile_compression_is_bounded() {
     assert!(body.is_some_and(|body| !body.is_whole && body.bytes.len() <= 1 << 20));
 }
 
-/// Connections joined within a message: the next message is found, and nothing is paired wrongly.
-#[test]
-fn connections_joined_midway() {
-    let fields = &["summary", "returned_rows", "stream", "quality"];
-    let mut talk = dialogue(fields).midstream();
-    talk.server(vec![0x84; 700])
-        .client(query(4, 1, "SELECT a FROM t"))
-        .server(response(1, codes::RESULT, &rows(false, 3, 10)))
-        .client(query(4, 1, "SELECT a FROM u"))
-        .server(response(1, codes::RESULT, &rows(false, 4, 10)));
-    assert_eq!(
-        talk.rows().last().map(String::as_str),
-        Some("SELECT u 4 1 exact")
-    );
-    for pack in [compressed_frame as fn(&[u8]) -> Vec<u8>, |payload| {
-        frame(payload, true)
-    }] {
-        let mut talk = dialogue(fields).midstream();
-        talk.server(vec![7; 700]);
-        for table in ["t", "u", "v"] {
-            let text = format!("SELECT a FROM {table}");
-            talk.client(pack(&query(5, 1, &text)))
-                .server(pack(&envelope(
-                    0x85,
-                    0,
-                    1,
-                    codes::RESULT,
-                    &rows(false, 4, 10),
-                )));
-        }
-        let rows = talk.rows();
-        assert_eq!(
-            rows.last().map(String::as_str),
-            Some("SELECT v 4 1 exact"),
-            "{rows:?}"
-        );
-        assert_eq!(rows.len(), 3, "{rows:?}");
-    }
-}
-
-/// Missing bytes at every position of a conversation with frames and one without: rows are pairs of a request with its own response, or
-/// halves.
-#[test]
-fn gaps_pair_nothing_wrongly() {
-    for version in [4, 5] {
-        let pack = |payload: Vec<u8>| {
-            if version == 5 {
-                frame(&payload, true)
-            } else {
-                payload
-            }
-        };
-        let turns: Vec<[Vec<u8>; 2]> = (0..6)
-            .map(|n| {
-                let text = format!("SELECT a FROM t{n}");
-                let answer = envelope(
-                    version | 0x80,
-                    0,
-                    n % 3,
-                    codes::RESULT,
-                    &rows(false, 100 + n as u32, 20),
-                );
-                [pack(query(version, n % 3, &text)), pack(answer)]
-            })
-            .collect();
-        for direction in [C, S] {
-            for turn in 0..turns.len() {
-                let length = turns[turn][direction as usize].len();
-                for (from, to) in (0..length)
-                    .step_by(3)
-                    .map(|from| (from, length.min(from + 7)))
-                {
-                    let mut talk = dialogue(&["summary", "returned_rows", "quality"]);
-                    talk.client(startup(version, "")).server(envelope(
-                        version | 0x80,
-                        0,
-                        1,
-                        codes::READY,
-                        b"",
-                    ));
-                    for (n, messages) in turns.iter().enumerate() {
-                        for (side, bytes) in [C, S].into_iter().zip(messages) {
-                            if n == turn && side == direction {
-                                talk.bytes(side, &bytes[..from]);
-                                talk.gap(side, (to - from) as u64);
-                                talk.bytes(side, &bytes[to..]);
-                            } else {
-                                talk.bytes(side, bytes);
-                            }
-                        }
-                    }
-                    let rows = talk.rows();
-                    let mut pairs = 0;
-                    for row in rows
-                        .iter()
-                        .filter(|row| row.starts_with("SELECT") && !row.contains(" - "))
-                    {
-                        let number = &row[8..9];
-                        assert!(row.contains(&format!(" 10{number} ")), "{row}");
-                        pairs += 1;
-                    }
-                    assert!(
-                        pairs >= 3,
-                        "{version} {direction:?} {turn} {from} {rows:#?}"
-                    );
-                }
-            }
-        }
-    }
-}
-
 fn context(usual_port: bool, speaker: Option<Direction>) -> ProbeContext {
     ProbeContext {
         transport: wire::IpProtocol::TCP,
@@ -739,121 +628,5 @@ fn recognition_needs_a_body() {
         &[0x84; 64],
     ] {
         assert_eq!(probe(other, false), ProbeResult::NotForUs, "{other:?}");
-    }
-}
-
-fn talks() -> [[Vec<u8>; 2]; 2] {
-    let client = [
-        startup(4, "lz4"),
-        query(4, 4, "SELECT a FROM t"),
-        prepare(2, "SELECT a FROM orders"),
-        execute(3, ID),
-        query(4, 5, &"UPDATE t SET a = 'long' ".repeat(40)),
-    ];
-    let server = [
-        response(1, codes::READY, b""),
-        prepared(2, ID),
-        response(4, codes::RESULT, &rows(true, 7, 3000)),
-        response(
-            -1,
-            codes::EVENT,
-            &[string("STATUS_CHANGE"), string("UP")].concat(),
-        ),
-        error(3, 0x2500, &[&[0, 16][..], ID].concat()),
-        void(5),
-    ];
-    [[client.concat(), server.concat()], framed_talk()]
-}
-
-/// Bytes in the order of `cuts`, which alternate between both sides.
-fn rows_of(talk: &[Vec<u8>; 2], size: usize) -> Vec<String> {
-    let mut dialogue = dialogue(&[
-        "command",
-        "query",
-        "result",
-        "returned_rows",
-        "error",
-        "quality",
-        "request_bytes",
-        "response_bytes",
-    ]);
-    let start = 9 + usize::from(talk[0][8]);
-    for bytes in [&talk[0][..start], &talk[0][start..]] {
-        for segment in bytes.chunks(size) {
-            dialogue.bytes_unheard(C, segment);
-        }
-        if bytes.len() == start {
-            for segment in talk[1][..9].chunks(size) {
-                dialogue.server(segment);
-            }
-        }
-    }
-    for segment in talk[1][9..].chunks(size) {
-        dialogue.server(segment);
-    }
-    dialogue.rows()
-}
-
-#[test]
-fn segment_boundaries_do_not_matter() {
-    for talk in talks() {
-        let whole = rows_of(&talk, usize::MAX);
-        assert!(whole.len() >= 4, "{whole:?}");
-        for size in [1, 2, 3, 5, 7, 8, 9, 10, 64, 511, 512, 513, 1448, 70_000] {
-            assert_eq!(rows_of(&talk, size), whole, "{size}");
-        }
-    }
-}
-
-/// Every split into two segments.
-#[test]
-fn splits_at_every_byte() {
-    let [talk, _] = talks();
-    let fields = &["command", "result", "returned_rows", "error", "quality"];
-    let mut whole = Vec::new();
-    for side in [C, S] {
-        for at in 0..talk[side as usize].len() {
-            let mut dialogue = dialogue(fields);
-            for direction in [C, S] {
-                let bytes = &talk[direction as usize];
-                if direction == side {
-                    dialogue
-                        .bytes(direction, &bytes[..at])
-                        .bytes(direction, &bytes[at..]);
-                } else {
-                    dialogue.bytes(direction, bytes);
-                }
-            }
-            let rows = dialogue.rows();
-            if whole.is_empty() {
-                whole = rows.clone();
-            }
-            assert_eq!(rows, whole, "{side:?} {at}");
-        }
-    }
-    assert_eq!(whole.len(), 6);
-}
-
-proptest! {
-    #[test]
-    fn nothing_panics(turns in proptest::collection::vec((any::<bool>(), any::<bool>(), proptest::collection::vec(any::<u8>(), 0..200), 0u64..300), 0..20)) {
-        for is_midstream in [false, true] {
-            let mut talk = dialogue(MAIN);
-            if is_midstream {
-                talk = talk.midstream();
-            }
-            let [conversation, _] = talks();
-            for (is_client, is_gap, bytes, length) in &turns {
-                let direction = if *is_client { C } else { S };
-                if *is_gap {
-                    talk.gap(direction, *length);
-                } else {
-                    talk.bytes(direction, bytes);
-                    let real = &conversation[direction as usize];
-                    talk.bytes(direction, &real[..real.len().min(*length as usize)]);
-                }
-            }
-            talk.rows();
-        }
     }
 }

@@ -204,8 +204,8 @@ impl StreamParser for HttpConnection {
             && self.http2.as_ref().is_none_or(|http2| http2.is_done())
     }
 
-    fn hands_over(&self) -> bool {
-        self.behind == HttpSuccessor::Tunneled
+    fn hands_over(&self) -> Option<usize> {
+        (self.behind == HttpSuccessor::Tunneled).then_some(0)
     }
 }
 

@@ -145,12 +145,8 @@ impl StreamParser for MysqlConnection {
         self.session.done
     }
 
-    fn hands_over(&self) -> bool {
-        self.session.is_encrypted
-    }
-
-    fn unread(&self) -> usize {
-        self.unread
+    fn hands_over(&self) -> Option<usize> {
+        self.session.is_encrypted.then_some(self.unread)
     }
 }
 

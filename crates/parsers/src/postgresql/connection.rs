@@ -99,8 +99,8 @@ impl StreamParser for PostgresConnection {
         self.session.done
     }
 
-    fn hands_over(&self) -> bool {
-        self.session.is_encrypted
+    fn hands_over(&self) -> Option<usize> {
+        self.session.is_encrypted.then_some(0)
     }
 }
 

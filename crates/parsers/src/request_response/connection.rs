@@ -535,7 +535,7 @@ impl<M: RequestResponseProtocol> StreamParser for RequestResponseParser<M> {
         self.then != MessageSuccessor::Messages
     }
 
-    fn hands_over(&self) -> bool {
-        self.then == MessageSuccessor::AnotherProtocol
+    fn hands_over(&self) -> Option<usize> {
+        (self.then == MessageSuccessor::AnotherProtocol).then_some(0)
     }
 }
